@@ -1,0 +1,81 @@
+//===- Engine.h - The host engine -----------------------------------------===//
+//
+// Runs a table on CPUs, all its ranks in one process: each rank has an arena,
+// streams and a host that issues ops; ready ops are tasks on few threads.
+// moe_rt.h is the C form of this.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_ENGINE_H
+#define MOE_RUNTIME_ENGINE_H
+
+#include "moe/Runtime/Kernels.h"
+#include "moe/Table/ScheduleView.h"
+
+#include <memory>
+
+namespace moert {
+
+/// A kernel compiled from the program: called with a pointer per operand.
+using GeneratedKernel = void (*)(void **pointers);
+
+struct EngineOptions {
+  int threads = 2;
+  /// 0: ready ops run in issue order where possible. Else: at each point any
+  /// op that streams and events permit may run, chosen by this seed.
+  uint64_t orderSeed = 0;
+  /// Fill the arenas with NaNs (0xff) first, so that a read of what nothing
+  /// wrote shows.
+  bool poison = true;
+};
+
+struct StepResult {
+  float loss = 0, gradNorm = 0;
+};
+
+/// A tensor by its stored (Hugging Face) name, always f32.
+struct NamedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+class Engine {
+public:
+  /// The table must be well-formed (checkTable). Null and `error` if a kernel
+  /// is missing, an operand does not fit its kernel, or the arenas exceed the
+  /// machine's memory.
+  static std::unique_ptr<Engine>
+  create(const Table &table, const EngineOptions &options,
+         const std::map<std::string, GeneratedKernel> &generated,
+         std::string &error);
+  ~Engine();
+
+  /// Values from a seed: a parameter's stored tensor depends on its name, the
+  /// element's index and the seed alone, so that every layout starts equal.
+  void initialize(uint64_t seed);
+  /// Values by stored name; false and `error` if one is missing or misfits.
+  bool setParameters(const std::vector<NamedTensor> &tensors,
+                     std::string &error);
+  /// Whole stored tensors gathered from the ranks. Gradients: of the last
+  /// step, summed over data-parallel ranks, before the optimizer clips.
+  std::vector<NamedTensor> parameters() const;
+  std::vector<NamedTensor> gradients() const;
+
+  /// Tokens of one step: [samples of the global batch][sequence + 1] i32.
+  /// Runs the step. False and `error` on deadlock (names the ops that wait),
+  /// overflow of a capacity (names layer and rows; nothing is committed).
+  bool step(const std::vector<int32_t> &tokens, StepResult &result,
+            std::string &error);
+  /// Random tokens for step number `step` (counting from 0).
+  std::vector<int32_t> randomTokens(uint64_t seed, int64_t step) const;
+
+private:
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_ENGINE_H

@@ -1,0 +1,85 @@
+//===- Verify.h - Five proofs over a table --------------------------------===//
+//
+// verify() accepts a table only if, for the whole job:
+//   race       every read is after its write and before the next write of the
+//              same bytes, by issue order, streams and events
+//   agreement  the ranks of a communicator issue the same collectives in the
+//              same order, sends meet receives, nothing waits in a cycle
+//   memory     every arena fits the limit
+//   capture    no host read, no host operand, and no collective interleaved
+//              with eager ones of its communicator, within a captured range
+//   value      loss, gradients and parameters carry the same symbolic value
+//              as the serial program
+//
+// It reads the table and the reference values, never the scheduler's word.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_VERIFY_VERIFY_H
+#define MOE_VERIFY_VERIFY_H
+
+#include "moe/Table/ScheduleView.h"
+
+namespace moert {
+
+enum class Proof : uint8_t { Race, Agreement, Memory, Capture, Value };
+const char *proofName(Proof proof);
+
+/// One fault, reported once per (template pair, ops) with its count.
+struct Fault {
+  Proof proof = Proof::Race;
+  std::string message;
+  /// Program (stage), template and op of the failing op, and of the other one
+  /// of the pair if there is one (-1: none).
+  int64_t program = -1;
+  int64_t tmpl = -1, op = -1;
+  int64_t otherTmpl = -1, otherOp = -1;
+  int64_t count = 1;
+};
+
+/// What the serial program leaves in one range of a program's arena: a hash of
+/// the expression that computes it. Filled from the kernels-phase program.
+struct ExpectedValue {
+  std::string name;
+  uint32_t program = 0;
+  int64_t address = 0, bytes = 0;
+  uint64_t value = 0;
+};
+
+/// Hashes of expressions, shared by verify and by whoever derives the expected
+/// values. Collectives: the member's own operands; every member issues the
+/// same one (proof agreement), so position in the group is left symbolic.
+namespace value {
+/// Value of a parameter, of the step's tokens, ... before the step.
+uint64_t initial(const std::string &name);
+/// Result number `result` (among written operands) of a kernel or collective
+/// applied to `operands` (values of read and read-written operands, in order).
+/// `signature` is kernelSignature or collectiveSignature.
+uint64_t apply(uint64_t signature, const std::vector<uint64_t> &operands,
+               uint32_t result);
+uint64_t kernelSignature(const Kernel &kernel);
+uint64_t collectiveSignature(CollectiveKind kind,
+                             const std::string &communicator);
+} // namespace value
+
+struct VerifyResult {
+  std::vector<Fault> faults;
+  /// Per program: bytes of the arena's high-water mark (as placed) and of the
+  /// largest sum of live buffers; their difference is fragmentation.
+  std::vector<int64_t> highWater, livePeak;
+  /// Flat ops that were checked, all programs.
+  int64_t ops = 0;
+  bool ok() const { return faults.empty(); }
+};
+
+/// `expected` empty: the value proof is reported as a fault ("no reference").
+struct VerifyOptions {
+  bool value = true;
+};
+VerifyResult verify(const Table &table,
+                    const std::vector<ExpectedValue> &expected,
+                    const VerifyOptions &options = {});
+
+} // namespace moert
+
+#endif // MOE_VERIFY_VERIFY_H
