@@ -35,6 +35,9 @@ public:
   Range range(int64_t call, const Operand &operand) const;
   /// Flat index of the op that a wait names, -1: already done.
   int64_t waitedOp(int64_t call, const Wait &wait) const;
+  /// Layer and micro-batch of the half that the op belongs to, -1: none.
+  int64_t layer(int64_t call, uint32_t local) const;
+  int64_t microBatch(int64_t call, uint32_t local) const;
   /// The op's location with layer and micro-batch filled in.
   std::string location(int64_t call, uint32_t local) const;
 
