@@ -1,0 +1,324 @@
+//===- Safetensors.cpp - Tensors in .safetensors files --------------------===//
+
+#include "moe/Runtime/Safetensors.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <unistd.h>
+
+using namespace moert;
+using nlohmann::json;
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "The data is copied as it is: little endian.");
+
+namespace {
+
+/// The format's own limit; it also bounds what a corrupt length can allocate.
+constexpr uint64_t maxHeaderBytes = 100'000'000;
+constexpr const char *metadataKey = "__metadata__";
+
+/// Where one tensor lies, as the header says.
+struct Entry {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;
+};
+
+/// Carries the reason to the public functions, which add the path.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] void fail(const std::string &name, const std::string &reason) {
+  throw Failure("tensor '" + name + "': " + reason);
+}
+
+/// Elements of the shape; false on a negative size or overflow.
+bool countElements(const std::vector<int64_t> &shape, uint64_t &count) {
+  count = 1;
+  for (int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(count, uint64_t(size), &count))
+      return false;
+  return true;
+}
+
+/// Bytes of an element, 0 if the dtype is not read here.
+uint64_t elementBytes(const std::string &dtype) {
+  if (dtype == "I64")
+    return 8;
+  if (dtype == "F32" || dtype == "I32")
+    return 4;
+  return dtype == "BF16" || dtype == "F16" ? 2 : 0;
+}
+
+/// The header's JSON. Names that occur twice are caught while parsing, because
+/// the object would keep only the last.
+json parseHeader(const std::string &text) {
+  std::set<std::string> names;
+  auto watchNames = [&](int depth, json::parse_event_t event, json &value) {
+    if (depth == 1 && event == json::parse_event_t::key &&
+        !names.insert(value.get<std::string>()).second)
+      fail(value.get<std::string>(), "occurs twice");
+    return true;
+  };
+  json header;
+  try {
+    header = json::parse(text, watchNames);
+  } catch (const json::exception &exception) {
+    throw Failure(std::string("the header is not JSON: ") + exception.what());
+  }
+  if (!header.is_object())
+    throw Failure("the header is not a JSON object");
+  return header;
+}
+
+Entry parseEntry(const std::string &name, const json &fields) {
+  auto isCount = [](const json &value) { return value.is_number_unsigned(); };
+  auto isCounts = [&](const json &value) {
+    return value.is_array() && std::all_of(value.begin(), value.end(), isCount);
+  };
+  if (!fields.is_object())
+    fail(name, "is not described by an object");
+  for (const char *key : {"dtype", "shape", "data_offsets"})
+    if (!fields.contains(key))
+      fail(name, std::string("has no '") + key + "'");
+  const json &shape = fields["shape"], &offsets = fields["data_offsets"];
+  if (!fields["dtype"].is_string())
+    fail(name, "'dtype' is not a string");
+  if (!isCounts(shape))
+    fail(name, "'shape' is not a list of sizes");
+  if (!isCounts(offsets) || offsets.size() != 2)
+    fail(name, "'data_offsets' is not a pair of offsets");
+
+  Entry entry{name, fields["dtype"], shape, offsets[0], offsets[1]};
+  uint64_t bytes = elementBytes(entry.dtype), count;
+  if (!bytes)
+    fail(name, "dtype " + entry.dtype + " is not supported");
+  if (!countElements(entry.shape, count) ||
+      __builtin_mul_overflow(count, bytes, &bytes))
+    fail(name, "the shape is too large");
+  if (entry.end < entry.begin || entry.end - entry.begin != bytes)
+    fail(name, "the shape takes " + std::to_string(bytes) +
+                   " bytes, but the offsets are [" +
+                   std::to_string(entry.begin) + ", " +
+                   std::to_string(entry.end) + ")");
+  return entry;
+}
+
+/// Checks that the entries, in order, tile the data exactly.
+void checkTiling(const std::vector<Entry> &entries, uint64_t dataBytes) {
+  uint64_t position = 0;
+  for (const Entry &entry : entries) {
+    if (entry.end > dataBytes)
+      fail(entry.name, "ends at byte " + std::to_string(entry.end) + " of " +
+                           std::to_string(dataBytes) + " bytes of data");
+    if (entry.begin < position)
+      fail(entry.name, "overlaps the tensor before it");
+    if (entry.begin > position)
+      fail(entry.name, "bytes before it belong to no tensor");
+    position = entry.end;
+  }
+  if (position != dataBytes)
+    throw Failure("the data has " + std::to_string(dataBytes) +
+                  " bytes, but the tensors end at byte " +
+                  std::to_string(position));
+}
+
+/// Reads and checks the header; leaves the file at the start of the data.
+std::vector<Entry> readEntries(std::ifstream &file) {
+  file.seekg(0, std::ios::end);
+  std::streamoff size = file.tellg();
+  file.seekg(0);
+  if (!file || size < 0)
+    throw Failure("cannot be read");
+  uint64_t fileBytes = size, headerBytes;
+  if (fileBytes < sizeof(headerBytes))
+    throw Failure("is too short for the length of a header");
+  file.read(reinterpret_cast<char *>(&headerBytes), sizeof(headerBytes));
+  fileBytes -= sizeof(headerBytes);
+  if (headerBytes > fileBytes)
+    throw Failure("the header of " + std::to_string(headerBytes) +
+                  " bytes exceeds the file");
+  if (headerBytes > maxHeaderBytes)
+    throw Failure("the header of " + std::to_string(headerBytes) +
+                  " bytes is too large");
+  std::string text(headerBytes, '\0');
+  if (!file.read(text.data(), headerBytes))
+    throw Failure("cannot be read");
+
+  json header = parseHeader(text);
+  std::vector<Entry> entries;
+  for (const auto &[name, fields] : header.items())
+    if (name != metadataKey)
+      entries.push_back(parseEntry(name, fields));
+  // Ends break ties, so that an empty tensor comes before what follows it.
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  checkTiling(entries, fileBytes - headerBytes);
+  return entries;
+}
+
+template <typename T>
+std::vector<T> readElements(std::ifstream &file, const Entry &entry) {
+  std::vector<T> elements((entry.end - entry.begin) / sizeof(T));
+  if (!file.read(reinterpret_cast<char *>(elements.data()),
+                 entry.end - entry.begin))
+    fail(entry.name, "cannot be read");
+  return elements;
+}
+
+float fromBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+float fromBFloat16(uint16_t bits) { return fromBits(uint32_t(bits) << 16); }
+
+float fromHalf(uint16_t bits) {
+  uint32_t sign = uint32_t(bits & 0x8000) << 16;
+  uint32_t exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+  if (exponent == 0x1f) // Infinity or NaN.
+    return fromBits(sign | 0x7f800000 | fraction << 13);
+  if (exponent == 0) // Zero or subnormal: fraction * 2^-24.
+    return std::copysign(std::ldexp(float(fraction), -24), fromBits(sign));
+  return fromBits(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+}
+
+void readValues(std::ifstream &file, const Entry &entry,
+                std::vector<float> &values) {
+  if (entry.dtype == "F32") {
+    values = readElements<float>(file, entry);
+    return;
+  }
+  auto convert = entry.dtype == "BF16"  ? fromBFloat16
+                 : entry.dtype == "F16" ? fromHalf
+                                        : nullptr;
+  if (!convert)
+    fail(entry.name, "is " + entry.dtype + ", not of real numbers");
+  std::vector<uint16_t> bits = readElements<uint16_t>(file, entry);
+  values.resize(bits.size());
+  std::transform(bits.begin(), bits.end(), values.begin(), convert);
+}
+
+void readValues(std::ifstream &file, const Entry &entry,
+                std::vector<int64_t> &values) {
+  if (entry.dtype == "I64") {
+    values = readElements<int64_t>(file, entry);
+  } else if (entry.dtype == "I32") {
+    std::vector<int32_t> narrow = readElements<int32_t>(file, entry);
+    values.assign(narrow.begin(), narrow.end());
+  } else {
+    fail(entry.name, "is " + entry.dtype + ", not of integers");
+  }
+}
+
+template <typename Tensor>
+bool readFile(const std::string &path, std::vector<Tensor> &tensors,
+              std::string &error) {
+  try {
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+      throw Failure(std::strerror(errno));
+    std::vector<Tensor> result;
+    for (const Entry &entry : readEntries(file)) {
+      result.push_back({entry.name, entry.shape, {}});
+      readValues(file, entry, result.back().values);
+    }
+    tensors = std::move(result);
+    return true;
+  } catch (const Failure &failure) {
+    error = path + ": " + failure.what();
+    return false;
+  }
+}
+
+std::string makeHeader(const std::vector<NamedTensor> &tensors) {
+  // Readers of checkpoints ask for the framework whose layout the data has.
+  json header = {{metadataKey, {{"format", "pt"}}}};
+  uint64_t position = 0;
+  for (const NamedTensor &tensor : tensors) {
+    uint64_t count;
+    if (tensor.name == metadataKey)
+      fail(tensor.name, "the name is reserved");
+    if (header.contains(tensor.name))
+      fail(tensor.name, "occurs twice");
+    if (!countElements(tensor.shape, count) || count != tensor.values.size())
+      fail(tensor.name, "has " + std::to_string(tensor.values.size()) +
+                            " values, which do not fill its shape");
+    uint64_t end = position + count * sizeof(float);
+    header[tensor.name] = {{"dtype", "F32"},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {position, end}}};
+    position = end;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception &exception) {
+    throw Failure(std::string("a name cannot be written: ") + exception.what());
+  }
+  text.resize((text.size() + 7) / 8 * 8, ' '); // Aligns the data.
+  if (text.size() > maxHeaderBytes)
+    throw Failure("the header is too large");
+  return text;
+}
+
+void writeFile(const std::string &path,
+               const std::vector<NamedTensor> &tensors) {
+  std::string header = makeHeader(tensors);
+  std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  if (!file)
+    throw Failure(std::strerror(errno));
+  uint64_t headerBytes = header.size();
+  file.write(reinterpret_cast<const char *>(&headerBytes), sizeof(headerBytes));
+  file << header;
+  for (const NamedTensor &tensor : tensors)
+    file.write(reinterpret_cast<const char *>(tensor.values.data()),
+               tensor.values.size() * sizeof(float));
+  file.close();
+  if (file && std::rename(temporary.c_str(), path.c_str()) == 0)
+    return;
+  std::string reason = std::strerror(errno);
+  std::remove(temporary.c_str());
+  throw Failure("cannot be written: " + reason);
+}
+
+} // namespace
+
+bool moert::readSafetensors(const std::string &path,
+                            std::vector<NamedTensor> &tensors,
+                            std::string &error) {
+  return readFile(path, tensors, error);
+}
+
+bool moert::readSafetensors(const std::string &path,
+                            std::vector<NamedIntegers> &tensors,
+                            std::string &error) {
+  return readFile(path, tensors, error);
+}
+
+bool moert::writeSafetensors(const std::string &path,
+                             const std::vector<NamedTensor> &tensors,
+                             std::string &error) {
+  try {
+    writeFile(path, tensors);
+    return true;
+  } catch (const Failure &failure) {
+    error = path + ": " + failure.what();
+    return false;
+  }
+}
