@@ -1,0 +1,33 @@
+#include "dialects/Moe/MoeDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+#include "moe/Transforms/Spmd/Passes.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
+
+#ifndef NDEBUG
+// libLLVM.so is built without assertions and so does not register this flag.
+static void enableDebugType(const std::string &type) {
+  static std::vector<std::string> storage;
+  storage.push_back(type);
+  std::vector<const char *> types;
+  for (const std::string &name : storage)
+    types.push_back(name.c_str());
+  llvm::DebugFlag = true;
+  llvm::setCurrentDebugTypes(types.data(), types.size());
+}
+static llvm::cl::list<std::string>
+    debugOnly("debug-only", llvm::cl::CommaSeparated,
+              llvm::cl::desc("Print the debug output of these types"),
+              llvm::cl::callback([](const std::string &type) { enableDebugType(type); }));
+#endif
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect>();
+  mlir::registerTransformsPasses();
+  mlir::moe::registerMoeTransformsSpmdPasses();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "moe-opt: schedules of Mixture-of-Experts training\n", registry));
+}
