@@ -25,7 +25,8 @@ namespace moert {
 enum class Proof : uint8_t { Race, Agreement, Memory, Capture, Value };
 const char *proofName(Proof proof);
 
-/// One fault, reported once per (template pair, ops) with its count.
+/// One fault, reported once per (template pair, ops) with its count; the
+/// message tells the first instance.
 struct Fault {
   Proof proof = Proof::Race;
   std::string message;
@@ -69,13 +70,21 @@ struct VerifyResult {
   std::vector<int64_t> highWater, livePeak;
   /// Flat ops that were checked, all programs.
   int64_t ops = 0;
+  /// CUDA graphs that a run instantiates: distinct (program, capture, base
+  /// addresses of the frames that it uses).
+  int64_t graphInstances = 0;
   bool ok() const { return faults.empty(); }
 };
 
 /// `expected` empty: the value proof is reported as a fault ("no reference").
 struct VerifyOptions {
   bool value = true;
+  /// Values that the serial program computes on its way, sorted; may be empty.
+  /// With them, a value fault names the first op that strays, not only the op
+  /// that wrote the wrong result.
+  std::vector<uint64_t> known;
 };
+/// The table must be well-formed (checkTable). At most 50 faults are listed.
 VerifyResult verify(const Table &table,
                     const std::vector<ExpectedValue> &expected,
                     const VerifyOptions &options = {});
