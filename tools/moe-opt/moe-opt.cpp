@@ -2,6 +2,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "moe/Transforms/Kernels/Passes.h"
 #include "moe/Transforms/Spmd/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Debug.h"
@@ -27,6 +28,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect>();
   mlir::registerTransformsPasses();
+  mlir::moe::registerMoeTransformsKernelsPasses();
   mlir::moe::registerMoeTransformsSpmdPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "moe-opt: schedules of Mixture-of-Experts training\n", registry));

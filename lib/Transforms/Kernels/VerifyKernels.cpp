@@ -1,0 +1,53 @@
+#include "moe/Transforms/Kernels/Passes.h"
+
+#include "dialects/Moe/MoeOps.h"
+#include "moe/Support/Phase.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_VERIFYKERNELS
+#include "moe/Transforms/Kernels/Passes.h.inc"
+
+namespace {
+
+struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, Phase::Kernels)))
+      return signalPassFailure();
+    WalkResult result = module.walk([&](Operation *op) {
+      if (failed(check(op)))
+        return WalkResult::interrupt();
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult check(Operation *op) {
+    if (isa<ComputeOpInterface, ModelOp>(op))
+      return op->emitOpError("can't appear in phase kernels; "
+                             "moe-form-kernels turns it into a moe.call");
+    for (Type type : op->getResultTypes())
+      if (getDist(type))
+        return op->emitOpError(
+            "has a distribution, which phase kernels has not");
+    if (!op->getParentOfType<BackwardOp>())
+      return success();
+    bool routes = isa<ExchangeCountsOp>(op);
+    if (auto call = dyn_cast<CallOp>(op)) {
+      auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(
+          op, call.getKernelAttr());
+      StringRef name = kernel.getOp();
+      routes = name == "route" || name == "permutation" || name == "local_rows";
+    }
+    if (routes)
+      return op->emitOpError(
+          "makes a routing decision in backward; it must be saved by forward "
+          "(a second decision may differ: ties, other ranks' counts)");
+    return success();
+  }
+};
+
+} // namespace
+} // namespace mlir::moe
