@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <unistd.h>
 
 using namespace moert;
 
@@ -18,7 +20,7 @@ class SafetensorsTest : public testing::Test {
 protected:
   void SetUp() override {
     folder = std::filesystem::path(testing::TempDir()) /
-             testing::UnitTest::GetInstance()->current_test_info()->name();
+             ("safetensors." + std::to_string(getpid()));
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     path = folder / "file.safetensors";
@@ -156,6 +158,37 @@ TEST_F(SafetensorsTest, ReadsIntegers) {
   EXPECT_EQ(read[0].values, (std::vector<int64_t>{-1, 7}));
   EXPECT_EQ(read[1].shape, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(read[1].values, (std::vector<int64_t>{int64_t(1) << 40, -3}));
+}
+
+TEST_F(SafetensorsTest, ReadsWhatThePublicLibraryWrites) {
+  std::string golden = MOE_GOLDEN_DIR;
+  for (const char *variant : {"base", "tied", "starved", "bf16"}) {
+    std::string prefix = golden + "/" + variant + "/";
+    std::vector<NamedTensor> weights, gradients;
+    std::vector<NamedIntegers> tokens;
+    ASSERT_TRUE(readSafetensors(prefix + "weights.safetensors", weights, error))
+        << error;
+    ASSERT_TRUE(
+        readSafetensors(prefix + "gradients.safetensors", gradients, error))
+        << error;
+    ASSERT_TRUE(readSafetensors(prefix + "tokens.safetensors", tokens, error))
+        << error;
+    std::map<std::string, std::vector<int64_t>> shapes, gradientShapes;
+    for (const NamedTensor &tensor : weights)
+      shapes[tensor.name] = tensor.shape;
+    for (const NamedTensor &tensor : gradients)
+      gradientShapes[tensor.name] = tensor.shape;
+    EXPECT_EQ(shapes, gradientShapes) << variant;
+    EXPECT_EQ(shapes.at("model.embed_tokens.weight").at(0), 64);
+    // Norm weights are near 1: the values are not only of the right number.
+    for (const NamedTensor &tensor : weights)
+      if (tensor.name == "model.norm.weight")
+        for (float value : tensor.values)
+          EXPECT_NEAR(value, 1.f, 0.8f);
+    ASSERT_EQ(tokens.size(), 1u);
+    for (int64_t token : tokens[0].values)
+      EXPECT_TRUE(token >= 0 && token < 64) << token;
+  }
 }
 
 TEST_F(SafetensorsTest, RejectsTheOtherKindOfNumber) {
