@@ -42,9 +42,9 @@ struct NamedTensor {
 
 class Engine {
 public:
-  /// The table must be well-formed (checkTable). Null and `error` if a kernel
+  /// Null and `error` if the table is not well-formed (checkTable), a kernel
   /// is missing, an operand does not fit its kernel, or the arenas exceed the
-  /// machine's memory.
+  /// machine's memory. Generated code is found by the kernel's name.
   static std::unique_ptr<Engine>
   create(const Table &table, const EngineOptions &options,
          const std::map<std::string, GeneratedKernel> &generated,
@@ -52,22 +52,43 @@ public:
   ~Engine();
 
   /// Values from a seed: a parameter's stored tensor depends on its name, the
-  /// element's index and the seed alone, so that every layout starts equal.
+  /// element's index and the seed alone, so that every layout starts equal:
+  /// normal(0, initStd) by counter (Random.h), or ones. This and the setters
+  /// zero the optimizer's moments and start again at step 1.
   void initialize(uint64_t seed);
-  /// Values by stored name; false and `error` if one is missing or misfits.
+  /// Values by stored name; false and `error` if one is missing, unknown, or
+  /// of another shape.
   bool setParameters(const std::vector<NamedTensor> &tensors,
                      std::string &error);
-  /// Whole stored tensors gathered from the ranks. Gradients: of the last
-  /// step, summed over data-parallel ranks, before the optimizer clips.
+  /// One of them, the others stay.
+  bool setParameter(const NamedTensor &tensor, std::string &error);
+  /// Stored names, in the order of the programs.
+  const std::vector<std::string> &parameterNames() const;
+  /// Shape of a stored tensor; null: there is none of that name.
+  const std::vector<int64_t> *parameterShape(const std::string &name) const;
+  /// Whole stored tensors gathered from the ranks, in that order: the f32
+  /// master values where the table has any. Gradients: of the last step,
+  /// summed over the ranks that hold the tensor, before the optimizer clips;
+  /// taken from Parameter::gradient, so the table must reduce into another
+  /// place than the accumulators.
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> gradients() const;
+  /// One of them; `name` must be one of parameterNames().
+  NamedTensor parameter(const std::string &name) const;
+  NamedTensor gradient(const std::string &name) const;
 
   /// Tokens of one step: [samples of the global batch][sequence + 1] i32.
-  /// Runs the step. False and `error` on deadlock (names the ops that wait),
-  /// overflow of a capacity (names layer and rows; nothing is committed).
+  /// Runs the step. False and `error` if a parameter has no value yet, tokens
+  /// misfit, on deadlock (names the ops that wait), ranks that disagree on a
+  /// collective, or overflow of a capacity (names layer and rows). A failed
+  /// step stops at once and does not count; the optimizer runs after the last
+  /// dispatch, so that an overflow changes no parameter.
   bool step(const std::vector<int32_t> &tokens, StepResult &result,
             std::string &error);
-  /// Random tokens for step number `step` (counting from 0).
+  /// Number of tokens that step() takes.
+  int64_t tokenCount() const;
+  /// Random tokens for step number `step` (counting from 0), in the form that
+  /// step() takes: the same for every layout of one global batch.
   std::vector<int32_t> randomTokens(uint64_t seed, int64_t step) const;
 
 private:

@@ -1,0 +1,162 @@
+//===- CApi.cpp - The runtime in C ----------------------------------------===//
+
+#include "moe/Runtime/Engine.h"
+#include "moe/Runtime/moe_rt.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace moert;
+
+struct moe_rt {
+  std::unique_ptr<Engine> engine;
+  std::string error;
+};
+
+namespace {
+
+/// Runs `body(error)`, which returns success; no exception leaves.
+template <typename F> bool guarded(std::string &error, F body) {
+  try {
+    error.clear();
+    return body();
+  } catch (const std::exception &e) {
+    error = e.what();
+    return false;
+  }
+}
+
+bool checkCount(moe_rt *rt, const char *name, int64_t count) {
+  int64_t elements = moe_rt_parameter_elements(rt, name);
+  if (elements < 0)
+    rt->error = "the program has no parameter '" + std::string(name) + "'";
+  else if (elements != count)
+    rt->error = "parameter '" + std::string(name) + "' has " +
+                std::to_string(elements) + " elements, not " +
+                std::to_string(count);
+  return rt->error.empty();
+}
+
+int get(moe_rt *rt, NamedTensor (Engine::*getter)(const std::string &) const,
+        const char *name, float *values, int64_t count) {
+  return !guarded(rt->error, [&] {
+    if (!checkCount(rt, name, count))
+      return false;
+    NamedTensor tensor = (rt->engine.get()->*getter)(name);
+    std::copy(tensor.values.begin(), tensor.values.end(), values);
+    return true;
+  });
+}
+
+} // namespace
+
+moe_rt *moe_rt_create(const char *json, size_t size,
+                      const moe_rt_options *options, char *error,
+                      size_t error_size) {
+  auto rt = std::make_unique<moe_rt>();
+  bool ok = guarded(rt->error, [&] {
+    EngineOptions engineOptions;
+    std::map<std::string, GeneratedKernel> generated;
+    if (options) {
+      engineOptions.threads = options->threads;
+      engineOptions.orderSeed = options->order_seed;
+      engineOptions.poison = options->poison != 0;
+      for (size_t i = 0; i < options->kernel_count; ++i)
+        generated[options->kernels[i].name] = options->kernels[i].code;
+    }
+    Table table;
+    if (fromJson(std::string(json, size), table, rt->error))
+      rt->engine = Engine::create(table, engineOptions, generated, rt->error);
+    return rt->engine != nullptr;
+  });
+  if (ok)
+    return rt.release();
+  if (error && error_size) {
+    size_t length = std::min(rt->error.size(), error_size - 1);
+    std::memcpy(error, rt->error.data(), length);
+    error[length] = 0;
+  }
+  return nullptr;
+}
+
+void moe_rt_destroy(moe_rt *rt) { delete rt; }
+
+const char *moe_rt_error(const moe_rt *rt) { return rt->error.c_str(); }
+
+size_t moe_rt_parameter_count(const moe_rt *rt) {
+  return rt->engine->parameterNames().size();
+}
+
+const char *moe_rt_parameter_name(const moe_rt *rt, size_t index) {
+  const std::vector<std::string> &names = rt->engine->parameterNames();
+  return index < names.size() ? names[index].c_str() : nullptr;
+}
+
+int64_t moe_rt_parameter_elements(const moe_rt *rt, const char *name) {
+  const std::vector<int64_t> *shape = rt->engine->parameterShape(name);
+  if (!shape)
+    return -1;
+  int64_t elements = 1;
+  for (int64_t dim : *shape)
+    elements *= dim;
+  return elements;
+}
+
+int moe_rt_initialize(moe_rt *rt, uint64_t seed) {
+  return !guarded(rt->error, [&] {
+    rt->engine->initialize(seed);
+    return true;
+  });
+}
+
+int moe_rt_set_parameter(moe_rt *rt, const char *name, const float *values,
+                         int64_t count) {
+  return !guarded(rt->error, [&] {
+    if (!checkCount(rt, name, count))
+      return false;
+    return rt->engine->setParameter(
+        {name, *rt->engine->parameterShape(name), {values, values + count}},
+        rt->error);
+  });
+}
+
+int moe_rt_get_parameter(moe_rt *rt, const char *name, float *values,
+                         int64_t count) {
+  return get(rt, &Engine::parameter, name, values, count);
+}
+
+int moe_rt_get_gradient(moe_rt *rt, const char *name, float *values,
+                        int64_t count) {
+  return get(rt, &Engine::gradient, name, values, count);
+}
+
+int64_t moe_rt_token_count(const moe_rt *rt) {
+  return rt->engine->tokenCount();
+}
+
+int moe_rt_random_tokens(moe_rt *rt, uint64_t seed, int64_t step,
+                         int32_t *tokens) {
+  return !guarded(rt->error, [&] {
+    std::vector<int32_t> random = rt->engine->randomTokens(seed, step);
+    std::copy(random.begin(), random.end(), tokens);
+    return true;
+  });
+}
+
+int moe_rt_step(moe_rt *rt, const int32_t *tokens, int64_t count, float *loss,
+                float *grad_norm) {
+  return !guarded(rt->error, [&] {
+    StepResult result;
+    if (count < 0) {
+      rt->error = "the number of tokens is negative";
+      return false;
+    }
+    if (!rt->engine->step({tokens, tokens + count}, result, rt->error))
+      return false;
+    if (loss)
+      *loss = result.loss;
+    if (grad_norm)
+      *grad_norm = result.gradNorm;
+    return true;
+  });
+}
