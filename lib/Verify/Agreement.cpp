@@ -65,6 +65,11 @@ bool sameOperands(const Op &a, const Op &b) {
   return true;
 }
 
+bool sameTransfer(const Op &send, const Op &receive) {
+  const Operand &x = send.operands[0], &y = receive.operands[0];
+  return x.type == y.type && x.elements() == y.elements();
+}
+
 /// One collective of the job: what ranks do together. The symbolic values of
 /// proof 5 do not tell two sums of equal shape apart across programs; an op's
 /// location is its name, so it does.
@@ -141,7 +146,7 @@ private:
   void compareChannel(const Peers::Channel &channel) {
     compare(programs[channel.from], channel.sends, programs[channel.to],
             channel.receives, name(channel.communicator), Unmatched,
-            sameOperands);
+            sameTransfer);
   }
 
   /// Collectives on two communicators that share ranks, in two programs that

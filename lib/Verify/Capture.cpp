@@ -14,11 +14,6 @@
 using namespace moert;
 using namespace moert::verifier;
 
-static bool communicates(const Op &op) {
-  return op.kind == OpKind::Collective || op.kind == OpKind::Send ||
-         op.kind == OpKind::Recv;
-}
-
 namespace {
 struct Occurrence {
   OpRef first;

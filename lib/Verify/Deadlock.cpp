@@ -2,6 +2,9 @@
 
 #include "Deadlock.h"
 
+#include <algorithm>
+#include <tuple>
+
 using namespace moert;
 using namespace moert::verifier;
 
@@ -15,8 +18,11 @@ public:
       Rank rank;
       rank.streams.resize(program.streamOps.size());
       rank.done.resize(program.size());
+      rank.communicators.resize(program.view.table().communicators.size());
       program.forEachOp([&](int32_t index, int32_t, const Op &op,
                             const FlatOperand *, const FlatOperand *) {
+        if (communicates(op))
+          rank.communicators[op.communicator].ops.push_back(index);
         if (op.kind == OpKind::HostRead)
           rank.stops.push_back(index);
       });
@@ -35,7 +41,8 @@ public:
     }
   }
 
-  /// Heads of streams that the host has issued and that wait for others.
+  /// Heads of streams that the host has issued and that wait; first those that
+  /// wait for other ranks, which hold up the rest.
   std::vector<OpRef> stuck() const {
     std::vector<OpRef> result;
     for (uint32_t p = 0; p < programs.size(); ++p)
@@ -44,6 +51,13 @@ public:
         if (head >= 0 && head <= issuedTo(p))
           result.push_back({&programs[p], head});
       }
+    auto waitsHere = [&](OpRef ref) {
+      return waitsFor(ref.program->index, ref.op) >= 0;
+    };
+    std::sort(result.begin(), result.end(), [&](OpRef a, OpRef b) {
+      return std::tuple(waitsHere(a), a.program->index, a.op) <
+             std::tuple(waitsHere(b), b.program->index, b.op);
+    });
     return result;
   }
 
@@ -69,8 +83,14 @@ private:
     /// The op of this rank whose end the head waits for, -1: none.
     int32_t blockedOn = -1;
   };
+  /// A communicator runs its ops in issue order, too.
+  struct CommunicatorState {
+    std::vector<int32_t> ops;
+    size_t next = 0;
+  };
   struct Rank {
     std::vector<StreamState> streams;
+    std::vector<CommunicatorState> communicators;
     std::vector<bool> done;
     /// Host reads in issue order, and the last op; the host has issued all up
     /// to stops[stop].
@@ -84,11 +104,19 @@ private:
     int32_t head = ranks[p].streams[s].head;
     return head < int32_t(ops.size()) ? ops[head] : -1;
   }
-  int32_t waitsFor(uint32_t p, int32_t op) const {
-    for (const Wait &wait : programs[p].op(op).waits) {
-      int64_t waited = programs[p].view.waitedOp(programs[p].callOf[op], wait);
+  /// What must be done on this rank before a head of a stream, -1: nothing.
+  int32_t waitsFor(uint32_t p, int32_t index) const {
+    const Op &op = programs[p].op(index);
+    for (const Wait &wait : op.waits) {
+      int64_t waited =
+          programs[p].view.waitedOp(programs[p].callOf[index], wait);
       if (waited >= 0 && !ranks[p].done[waited])
         return waited;
+    }
+    if (communicates(op)) {
+      const CommunicatorState &c = ranks[p].communicators[op.communicator];
+      if (c.ops[c.next] != index)
+        return c.ops[c.next];
     }
     return -1;
   }
@@ -148,7 +176,10 @@ private:
 
   void finish(uint32_t p, int32_t index) {
     Rank &rank = ranks[p];
-    uint32_t own = programs[p].op(index).stream;
+    const Op &op = programs[p].op(index);
+    uint32_t own = op.stream;
+    if (communicates(op))
+      ++rank.communicators[op.communicator].next;
     rank.done[index] = true;
     ++rank.streams[own].head;
     for (uint32_t s = 0; s < rank.streams.size(); ++s)

@@ -18,6 +18,12 @@
 
 namespace moert::verifier {
 
+/// Does it use Op::communicator?
+inline bool communicates(const Op &op) {
+  return op.kind == OpKind::Collective || op.kind == OpKind::Send ||
+         op.kind == OpKind::Recv;
+}
+
 /// An operand of a template's op.
 struct FlatOperand {
   uint32_t frame = 0;

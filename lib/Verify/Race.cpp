@@ -38,6 +38,12 @@ public:
       at = index;
       stream = op.stream;
       position = program.positionOf[index];
+      // All-reduce is the one op that may run in place.
+      inPlace = {};
+      if (op.kind == OpKind::Collective &&
+          (op.collective == CollectiveKind::AllReduceSum ||
+           op.collective == CollectiveKind::AllReduceMax))
+        inPlace = program.run(call, *begin);
       for (const FlatOperand *o = begin; o != end; ++o)
         if (o->reads())
           read(program.run(call, *o), *o, op.operands[o - begin]);
@@ -74,6 +80,7 @@ private:
   void write(Run run, const Operand &operand) {
     const int32_t *done = order.clock(at);
     int32_t reported = -1;
+    bool mayAlias = run.begin == inPlace.begin && run.end == inPlace.end;
     for (int32_t s = run.begin; s < run.end; ++s) {
       Writer &writer = writers[s];
       if (writer.stream == stream && writer.position == position)
@@ -83,9 +90,10 @@ private:
                reported);
       int32_t *reader = &readers[s * streams];
       for (uint32_t t = 0; t < streams; ++t) {
-        if (t == stream && reader[t] == position)
-          reportAlias(operand);
-        else if (reader[t] > done[t])
+        if (t == stream && reader[t] == position) {
+          if (!mayAlias)
+            reportAlias(operand);
+        } else if (reader[t] > done[t])
           report(NotYetRead, streamOp(t, reader[t]), operand, reported);
         reader[t] = kBeforeStep;
       }
@@ -172,6 +180,8 @@ private:
   std::vector<Writer> writers;
   std::vector<int32_t> readers;
   int32_t at = 0, position = 0;
+  /// The run that this op may both read and write.
+  Run inPlace;
   uint32_t stream = 0;
 };
 

@@ -91,13 +91,14 @@ TEST(Race, ReadsWhatNothingWrote) {
 
 TEST(Race, BuffersThatOverlap) {
   Table table = smallJob(), broken = table;
-  // Two saved slots share their last and first bytes: what the second forward
-  // writes, the first backward misses. Found as a wrong value, not as a race.
+  // A forward saves 32 bytes before where its backward looks: over the rows of
+  // another slot, and the backward's last rows are never written.
   Program &stage = broken.programs[0];
   int64_t second = callOf(broken, 0, kForward, 1);
   stage.calls[second].bases[2] -= 32;
   VerifyResult result = verifyAgainst(table, broken);
-  EXPECT_FALSE(result.ok());
+  EXPECT_TRUE(find(result, Proof::Race, kBackward, 4)) << messages(result);
+  EXPECT_TRUE(find(result, Proof::Agreement, kBackward, 2));
 }
 
 TEST(Race, OperandsOfOneOpOverlap) {
@@ -110,21 +111,42 @@ TEST(Race, OperandsOfOneOpOverlap) {
   EXPECT_NE(fault->message.find("another operand"), std::string::npos);
 }
 
+TEST(Race, AllReduceInPlace) {
+  Table table = smallJob(), inPlace = table;
+  // The loss becomes the sum of losses of all stages where it is.
+  std::vector<Operand> &operands =
+      inPlace.templates[kOptimizer].ops[2].operands;
+  operands[1].offset = operands[0].offset;
+  VerifyResult result = verifyAgainst(table, inPlace);
+  for (const Fault &fault : result.faults)
+    EXPECT_EQ(fault.proof, Proof::Value) << fault.message;
+  // But not half in place.
+  inPlace = table;
+  Op &reduce = inPlace.templates[kOptimizer].ops[2];
+  reduce.operands[0] = {4, 0, ElementType::F32, {2}, Effect::Read};
+  reduce.operands[1] = {4, 4, ElementType::F32, {2}, Effect::Write};
+  result = verifyAgainst(table, inPlace);
+  EXPECT_TRUE(find(result, Proof::Race, kOptimizer, 2)) << messages(result);
+}
+
 TEST(Race, CountsThatNoHostReadWrote) {
   Table table = smallJob(), broken = table;
-  // The host frame of one call is where the device computes.
+  // The host frame of one call is where the experts' rows go: the combine
+  // takes these for counts.
   Call &call = broken.programs[0].calls[callOf(broken, 0, kForward)];
-  int64_t temp = call.bases[5];
-  call.bases[6] = temp + 32;
+  call.bases[6] = call.bases[5] + 64;
   VerifyResult result = verifyAgainst(table, broken);
-  EXPECT_FALSE(result.ok());
+  const Fault *fault = find(result, Proof::Race, kForward, 7, kForward, 6);
+  ASSERT_TRUE(fault) << messages(result);
+  EXPECT_NE(fault->message.find("is not a host read"), std::string::npos)
+      << fault->message;
   // Counts that come before their host read.
   broken = table;
   std::swap(broken.templates[kForward].ops[4],
             broken.templates[kForward].ops[5]);
   broken.templates[kForward].ops[6].waits = {{false, 4}};
   result = verifyAgainst(table, broken);
-  const Fault *fault = find(result, Proof::Race, kForward, 4);
+  fault = find(result, Proof::Race, kForward, 4);
   ASSERT_TRUE(fault) << messages(result);
   EXPECT_NE(fault->message.find("no host read wrote"), std::string::npos)
       << fault->message;
