@@ -299,6 +299,9 @@ DictionaryAttr AttentionOp::getKernelAttributes() {
 SmallVector<Value> AttentionOp::buildDataGrad(OpBuilder &b,
                                               ArrayRef<Value> cotangents,
                                               SavedFn saved) {
+  // Only backward may read lse.
+  if (cotangents[1])
+    return {Value(), Value(), Value()};
   auto grad = AttentionGradOp::create(
       b, getLoc(), cotangentType(getQuery().getType()),
       cotangentType(getKey().getType()), cotangentType(getValue().getType()),

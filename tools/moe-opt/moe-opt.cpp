@@ -4,6 +4,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "moe/Transforms/Kernels/Passes.h"
 #include "moe/Transforms/Spmd/Passes.h"
+#include "moe/Transforms/Training/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Debug.h"
 
@@ -30,6 +31,7 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   mlir::moe::registerMoeTransformsKernelsPasses();
   mlir::moe::registerMoeTransformsSpmdPasses();
+  mlir::moe::registerMoeTransformsTrainingPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "moe-opt: schedules of Mixture-of-Experts training\n", registry));
 }

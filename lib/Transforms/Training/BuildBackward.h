@@ -1,0 +1,23 @@
+//===- BuildBackward.h - The backward of one layer ------------------------===//
+
+#ifndef MOE_LIB_TRANSFORMS_TRAINING_BUILDBACKWARD_H
+#define MOE_LIB_TRANSFORMS_TRAINING_BUILDBACKWARD_H
+
+#include "dialects/Moe/MoeOps.h"
+
+namespace mlir::moe {
+
+/// Adds the `moe.backward` of a layer that has none. Errors at the op that
+/// can't be differentiated.
+LogicalResult buildBackward(LayerOp layer);
+
+/// Whether a value is the loss: the result of `moe.cross_entropy`, whose
+/// cotangent is one.
+bool isLoss(Value value);
+
+/// Whether a type is a tensor of floats: what has a cotangent.
+bool isFloatTensor(Type type);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_TRANSFORMS_TRAINING_BUILDBACKWARD_H
