@@ -3,7 +3,7 @@
 #include "moe/Runtime/Engine.h"
 #include "Executor.h"
 #include "ParameterStore.h"
-#include "Random.h"
+#include "moe/Runtime/Random.h"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 //===- ParameterStore.cpp - Stored tensors over ranks ---------------------===//
 
 #include "ParameterStore.h"
-#include "Random.h"
+#include "moe/Runtime/Random.h"
 
 #include <algorithm>
 

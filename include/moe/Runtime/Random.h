@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_LIB_RUNTIME_RANDOM_H
-#define MOE_LIB_RUNTIME_RANDOM_H
+#ifndef MOE_RUNTIME_RANDOM_H
+#define MOE_RUNTIME_RANDOM_H
 
 #include <cmath>
 #include <cstdint>
@@ -44,4 +44,4 @@ inline double randomNormal(uint64_t key, uint64_t index) {
 
 } // namespace moert
 
-#endif // MOE_LIB_RUNTIME_RANDOM_H
+#endif // MOE_RUNTIME_RANDOM_H
