@@ -74,10 +74,12 @@ bool moert::insideDomain(const System &system, int64_t size, int64_t stride) {
   return membersNear(system, size, stride) == size;
 }
 
-static double latency(const System &system, int64_t size, bool inside) {
+static double latency(const System &system, double bytes, int64_t size,
+                      bool inside) {
   double hops = std::log2(static_cast<double>(size));
-  return inside ? system.nvlinkBase + system.nvlinkHop * hops
-                : system.networkBase + system.networkHop * hops;
+  return system.fill * bytes / (bytes + System::kFillBytes) +
+         (inside ? system.nvlinkBase + system.nvlinkHop * hops
+                 : system.networkBase + system.networkHop * hops);
 }
 
 double moert::collectiveSeconds(const System &system, CollectiveKind kind,
@@ -87,7 +89,7 @@ double moert::collectiveSeconds(const System &system, CollectiveKind kind,
     return kernelSeconds(system, "copy", 0, 2 * bytes, ElementType::F32);
   double all = static_cast<double>(size);
   double near = static_cast<double>(membersNear(system, size, stride));
-  double nvlink = system.nvlink;
+  double nvlink = system.nvlink, rounds = 1;
   // Bytes over NVLink and over the network card of one rank.
   double inner = 0, outer = 0;
   switch (kind) {
@@ -98,8 +100,8 @@ double moert::collectiveSeconds(const System &system, CollectiveKind kind,
     break;
   case CollectiveKind::AllReduceSum:
   case CollectiveKind::AllReduceMax:
-    // A reduce-scatter and an all-gather.
     nvlink = system.nvlinkAllReduce;
+    rounds = 2;
     inner = 2 * bytes * (all - 1) / all;
     outer = 2 * bytes * (all - near) / all / near;
     break;
@@ -115,14 +117,14 @@ double moert::collectiveSeconds(const System &system, CollectiveKind kind,
   // With one member a domain there is nothing for NVLink to do.
   if (near == 1)
     inner = 0;
-  return latency(system, size, near == all) +
+  return rounds * latency(system, bytes, size, near == all) +
          std::max(inner / nvlink, outer / system.network);
 }
 
 double moert::sendSeconds(const System &system, double bytes,
                           int64_t distance) {
   bool inside = std::llabs(distance) < system.gpusPerDomain;
-  return latency(system, 2, inside) +
+  return latency(system, bytes, 2, inside) +
          bytes / (inside ? system.nvlink : system.network);
 }
 

@@ -33,15 +33,16 @@ static System h100() {
                                                    10e-6};        // [mcore]
   s.efficiency[int(KernelClass::Streaming)] = {0.50, 0.67, 3e-6}; // [simu]
   s.efficiency[int(KernelClass::Gather)] = {0.50, 0.50, 3e-6};    // [simu]
-  s.nvlink = 325e9;          // [mcore] Table 7, EP8; [aic] 315 to 335
+  s.nvlink = 320e9;          // [mcore] Table 7, EP8: 325; [aic] 315 to 335
   s.nvlinkAllReduce = 445e9; // [aic] 8 GPUs
   s.network = 43e9;          // [mcore] Table 7, EP16 to EP64: 41 to 45
-  s.nvlinkBase = 6e-6;       // [aic] 7 to 30 us at 8 GPUs, by size
-  s.nvlinkHop = 3e-6;
-  s.networkBase = 15e-6;   // [est]
-  s.networkHop = 5e-6;     // [est] a hop is 3.7 us: arXiv 2505.09343, Table 5
-  s.sms = 132;             // [sheet]
-  s.communicationSms = 20; // [mcore] 20 SMs cost 20 % of GEMM rate
+  s.nvlinkBase = 4e-6;       // [aic] 7 us for small all-to-alls of 8 GPUs
+  s.nvlinkHop = 1.3e-6;
+  s.networkBase = 15e-6; // [est]
+  s.networkHop = 5e-6;   // [est] a hop is 3.7 us: arXiv 2505.09343, Table 5
+  s.fill = 20e-6;        // [aic] 16 MB take 24 to 30 us more than bytes / rate
+  s.sms = 132;           // [sheet]
+  s.communicationSms = 20;        // [mcore] 20 SMs cost 20 % of GEMM rate
   s.communicationSlowdown = 0.05; // [est]
   s.hostLaunch = 4e-6;            // [est] from C++; 11 to 18 us from PyTorch
   s.hostCollective = 15e-6;       // [est]
@@ -68,7 +69,8 @@ static System gb200() {
   s.efficiency[int(KernelClass::AttentionGrad)] = {0.43, 0.70, 10e-6};
   s.nvlink = 560e9;          // [mcore] Table 7: 497 to 593; [aic] 488 to 564
   s.nvlinkAllReduce = 630e9; // [aic] 4 GPUs
-  s.nvlinkBase = 8e-6;       // [aic] 11 to 40 us at 4 GPUs, by size
+  s.nvlinkBase = 7e-6;       // [aic] 11 us for small all-to-alls of 4 GPUs
+  s.nvlinkHop = 1.8e-6;
   s.sms = 148;
   return s;
 }

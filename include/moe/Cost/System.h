@@ -52,8 +52,11 @@ struct System {
   /// Achieved, per GPU and direction: over NVLink (all-reduce apart: it uses
   /// the switch), and over the GPU's network card.
   double nvlink = 0, nvlinkAllReduce = 0, network = 0;
-  /// A collective's latency is base + hop * log2(members).
+  /// A collective's latency is base + hop * log2(members), and up to `fill`
+  /// more to fill the pipe where there are bytes to move (half at kFillBytes).
   double nvlinkBase = 0, nvlinkHop = 0, networkBase = 0, networkHop = 0;
+  double fill = 0;
+  static constexpr double kFillBytes = 4e6;
 
   int64_t sms = 1;
   /// SMs that a collective's kernels take where the library decides.
@@ -81,7 +84,9 @@ double kernelSeconds(const System &system, const std::string &op, double flops,
 
 /// Time of one collective on a group of `size` ranks `stride` apart, all
 /// starting together: latency + max(time on NVLink, time on the network), as
-/// the two paths work side by side. `bytes` is the size of one rank's input:
+/// the two paths work side by side. An all-reduce is a reduce-scatter and an
+/// all-gather and has twice the latency. `bytes` is the size of one rank's
+/// input:
 ///   ExchangeCounts, AllToAll     rows sent to all members, itself included
 ///   AllReduceSum, AllReduceMax   x
 ///   ReduceScatter                x[n], so size times what a rank receives
