@@ -155,6 +155,7 @@ template <typename T> void runSwiglu(const Args &args, int64_t tile) {
 
 template <typename T> void runSwigluGrad(const Args &args, int64_t tile) {
   int64_t f = args.dim(2, 1);
+  float *act = scratch<0>(f);
   Range rows = raggedTileRows<3>(args, tile);
   for (int64_t t = rows.begin; t < rows.end; ++t) {
     const T *gate = args.pointer<T>(0) + t * 2 * f, *up = gate + f;
@@ -164,13 +165,11 @@ template <typename T> void runSwigluGrad(const Args &args, int64_t tile) {
     for (int64_t j = 0; j < f; ++j) {
       float g = load(gate[j]), u = load(up[j]), d = load(da[j]) * p;
       float s = sigmoid(g);
+      act[j] = g * s * u;
       store(dUp[j], d * g * s);
       store(dGate[j], d * u * s * (1.0f + g * (1.0f - s)));
     }
-    float dp = sumOf(f, [&](int64_t j) {
-      float g = load(gate[j]);
-      return load(da[j]) * (g * sigmoid(g) * load(up[j]));
-    });
+    float dp = sumOf(f, [&](int64_t j) { return load(da[j]) * act[j]; });
     store(args.pointer<T>(5)[t], dp);
   }
 }

@@ -26,6 +26,7 @@ Vec load8(const BF16 *p) {
   Half half = *reinterpret_cast<const LooseHalf *>(p);
   return Vec(__builtin_convertvector(half, Word) << 16);
 }
+Vec splat(float x) { return Vec{x, x, x, x, x, x, x, x}; }
 void store8(float *p, Vec v) { *reinterpret_cast<LooseVec *>(p) = v; }
 
 void transpose8(Vec (&r)[8]) {
@@ -51,26 +52,12 @@ void transpose8(Vec (&r)[8]) {
   }
 }
 
-/// Packs rows [0, n) of a panel for k of them: Width rows at a time, k-major,
-/// missing rows as zeros. May write up to 8 floats past the end.
+/// Packs a panel whose k runs along memory, by transposing squares of eight.
 template <int64_t Width, typename T>
-void pack(Panel<T> from, int64_t n, int64_t k, float *to) {
+void packAlong(Panel<T> from, int64_t n, int64_t k, float *to) {
   for (int64_t i = 0; i < n; i += Width, to += Width * k) {
     int64_t rows = std::min(Width, n - i);
     const T *data = from.data + i * from.stride;
-    if (from.kStride != 1) {
-      for (int64_t kk = 0; kk < k; ++kk) {
-        const T *row = data + kk * from.kStride;
-        float *out = to + kk * Width;
-        if (rows == Width)
-          for (int64_t j = 0; j < Width; ++j)
-            out[j] = load(row[j]);
-        else
-          for (int64_t j = 0; j < Width; ++j)
-            out[j] = j < rows ? load(row[j]) : 0.0f;
-      }
-      continue;
-    }
     int64_t kk = 0;
     for (; kk + 8 <= k; kk += 8)
       for (int64_t j = 0; j < Width; j += 8) {
@@ -90,6 +77,36 @@ void pack(Panel<T> from, int64_t n, int64_t k, float *to) {
   }
 }
 
+/// Packs a panel whose rows run along memory. Eight k at a time over all rows:
+/// each line of memory is used up before many others that share its place in
+/// the cache.
+template <int64_t Width, typename T>
+void packAcross(Panel<T> from, int64_t n, int64_t k, float *to) {
+  for (int64_t begin = 0; begin < k; begin += 8)
+    for (int64_t i = 0; i < n; i += Width)
+      for (int64_t kk = begin; kk < std::min(k, begin + 8); ++kk) {
+        const T *data = from.data + kk * from.kStride + i;
+        float *out = to + i * k + kk * Width;
+        // Whole vectors where what they spill is written after them.
+        if (n - i >= ceilDiv(Width, 8) * 8 && (Width % 8 == 0 || kk + 1 < k))
+          for (int64_t j = 0; j < Width; j += 8)
+            store8(out + j, load8(data + j));
+        else
+          for (int64_t j = 0; j < Width; ++j)
+            out[j] = i + j < n ? load(data[j]) : 0.0f;
+      }
+}
+
+/// Packs rows [0, n) of a panel for k of them: Width rows at a time, k-major,
+/// missing rows as zeros. May write up to 8 floats past the end.
+template <int64_t Width, typename T>
+void pack(Panel<T> from, int64_t n, int64_t k, float *to) {
+  if (from.kStride == 1)
+    packAlong<Width>(from, n, k, to);
+  else
+    packAcross<Width>(from, n, k, to);
+}
+
 /// c[i * ldc + j] (+)= sum over k of a[k * 6 + i] b[k * 16 + j] for i < Rows.
 template <int64_t Rows>
 void inner(const float *a, const float *b, int64_t k, float *c, int64_t ldc,
@@ -98,7 +115,7 @@ void inner(const float *a, const float *b, int64_t k, float *c, int64_t ldc,
   for (int64_t kk = 0; kk < k; ++kk, a += kRows, b += kColumns) {
     Vec b0 = load8(b), b1 = load8(b + 8);
     for (int64_t i = 0; i < Rows; ++i) {
-      Vec ai = Vec{} + a[i];
+      Vec ai = splat(a[i]);
       sums[i][0] = __builtin_elementwise_fma(ai, b0, sums[i][0]);
       sums[i][1] = __builtin_elementwise_fma(ai, b1, sums[i][1]);
     }

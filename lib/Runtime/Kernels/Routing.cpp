@@ -12,24 +12,25 @@ namespace {
 // route: logits -> probs, indices
 //===----------------------------------------------------------------------===//
 
-/// The k largest of the row in falling order, equal ones by rising index.
-/// Softmax keeps the order, so logits are compared, which rounding can't make
-/// equal. A NaN ranks below all, so that the indices are always k experts.
+/// The k largest of the row and their experts in falling order, equal ones by
+/// rising expert. Softmax keeps the order, so logits are compared, which
+/// rounding can't make equal. A NaN ranks below all, so that the experts are
+/// always k different ones.
 template <typename T>
-void chooseExperts(const T *logits, int64_t experts, int64_t k,
+void chooseExperts(const T *logits, int64_t experts, int64_t k, float *largest,
                    int32_t *chosen) {
-  auto key = [&](int64_t e) {
-    float z = load(logits[e]);
-    return z == z ? z : -INFINITY;
-  };
   int64_t count = 0;
   for (int64_t e = 0; e < experts; ++e) {
-    float z = key(e);
-    if (count == k && !(z > key(chosen[k - 1])))
+    float z = load(logits[e]);
+    z = z == z ? z : -INFINITY;
+    if (count == k && !(z > largest[k - 1]))
       continue;
     int64_t at = count < k ? count++ : k - 1;
-    for (; at > 0 && z > key(chosen[at - 1]); --at)
+    for (; at > 0 && z > largest[at - 1]; --at) {
+      largest[at] = largest[at - 1];
       chosen[at] = chosen[at - 1];
+    }
+    largest[at] = z;
     chosen[at] = int32_t(e);
   }
 }
@@ -37,24 +38,23 @@ void chooseExperts(const T *logits, int64_t experts, int64_t k,
 template <typename T> void runRoute(const Args &args, int64_t tile) {
   int64_t experts = args.dim(0, 1), k = args.dim(1, 1);
   bool normalize = args.integer("normalize");
+  float *p = scratch<0>(k);
   Range rows = tileRows<0>(args, tile);
   for (int64_t t = rows.begin; t < rows.end; ++t) {
     const T *logits = args.pointer<T>(0) + t * experts;
     T *probs = args.pointer<T>(1) + t * k;
     int32_t *indices = args.pointer<int32_t>(2) + t * k;
-    chooseExperts(logits, experts, k, indices);
-    float largest = load(logits[indices[0]]);
-    auto weight = [&](int64_t e) {
-      return exponential(load(logits[e]) - largest);
-    };
-    float total = sumOf(experts, weight);
+    chooseExperts(logits, experts, k, p, indices);
+    float top = load(logits[indices[0]]);
+    float total = sumOf(
+        experts, [&](int64_t e) { return exponential(load(logits[e]) - top); });
     float selected = 0.0f;
-    for (int64_t s = 0; s < k; ++s)
-      selected += weight(indices[s]) / total;
     for (int64_t s = 0; s < k; ++s) {
-      float p = weight(indices[s]) / total;
-      store(probs[s], normalize ? p / selected : p);
+      p[s] = exponential(load(logits[indices[s]]) - top) / total;
+      selected += p[s];
     }
+    for (int64_t s = 0; s < k; ++s)
+      store(probs[s], normalize ? p[s] / selected : p[s]);
   }
 }
 
