@@ -41,20 +41,17 @@ FlatProgram::FlatProgram(const Table &table,
 
   // Number the runs, and remember their ranges.
   std::vector<Range> ranges;
-  struct Hash {
-    size_t operator()(const std::pair<uint64_t, int64_t> &key) const {
-      return (key.first * 0x9E3779B97F4A7C15ull) ^
-             (uint64_t(key.second) * 0xC4CEB9FE1A85EC53ull);
-    }
-  };
-  std::unordered_map<std::pair<uint64_t, int64_t>, uint32_t, Hash> bound;
+  // By template and frame: first run of each base that calls bind.
+  std::vector<std::vector<std::unordered_map<int64_t, uint32_t>>> bound;
+  for (const FlatTemplate &t : templates)
+    bound.emplace_back(t.slots.size());
   for (size_t c = 0; c < calls.size(); ++c) {
     const Call &call = calls[c];
     const FlatTemplate &info = templates[call.tmpl];
     firstFrame.push_back(frameRuns.size());
     for (uint32_t f = 0; f < call.bases.size(); ++f) {
-      auto [it, isNew] = bound.try_emplace(
-          {uint64_t(call.tmpl) << 32 | f, call.bases[f]}, ranges.size());
+      auto [it, isNew] =
+          bound[call.tmpl][f].try_emplace(call.bases[f], ranges.size());
       if (isNew)
         for (Range slot : info.slots[f])
           ranges.push_back(
@@ -93,7 +90,11 @@ FlatProgram::FlatProgram(const Table &table,
 
 Run FlatProgram::runOf(Range range) const {
   auto begin = std::lower_bound(cuts.begin(), cuts.end(), range.begin);
-  auto end = std::lower_bound(begin, cuts.end(), range.end);
+  // Most runs are short.
+  auto end = begin;
+  for (int i = 0; i < 4 && end != cuts.end() && *end < range.end; ++i)
+    ++end;
+  end = std::lower_bound(end, cuts.end(), range.end);
   return {int32_t(begin - cuts.begin()), int32_t(end - cuts.begin())};
 }
 

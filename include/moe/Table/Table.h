@@ -125,7 +125,8 @@ enum class CollectiveKind : uint8_t {
   /// (counts[E]) -> counts[E]: block i of E/size goes to member i.
   ExchangeCounts,
   /// (x[R,w], sendCounts[E], recvCounts[E], flag) -> y[C,w]. Both counts are
-  /// Host operands. Rows for member i are the sum of its block of E/size
+  /// Host operands, read as the host issues the op. Rows for member i are the
+  /// sum of its block of E/size
   /// counts. If the received rows exceed C nothing is written past C and the
   /// overflow flag (i32, ReadWrite) is set to 1 + the location's layer.
   AllToAll,
