@@ -63,7 +63,7 @@ moe.layer @head(%h: tensor<16x32xf32>, %labels: tensor<16xi32>) -> tensor<1xf32>
   moe.return %loss : tensor<1xf32>
 }
 
-// CHECK: moe.apply @decoder [0 to 2] (%{{.*}}) : (tensor<16x32xf32>) -> tensor<16x32xf32>
+// CHECK: moe.apply @decoder [0 to 2](%{{.*}}) : (tensor<16x32xf32>) -> tensor<16x32xf32>
 moe.model @qwen3_moe(%ids: tensor<16xi32>, %labels: tensor<16xi32>) -> tensor<1xf32> {
   %h0 = moe.apply @embed [0 to 1] (%ids) : (tensor<16xi32>) -> tensor<16x32xf32>
   %h = moe.apply @decoder [0 to 2] (%h0) : (tensor<16x32xf32>) -> tensor<16x32xf32>
