@@ -4,25 +4,13 @@
 #include "Qwen3Moe.h"
 #include "dialects/Moe/MoeDialect.h"
 #include "mlir/IR/Verifier.h"
+#include "moe/Cost/System.h"
 #include "moe/Import/Layout.h"
 #include "moe/Support/Phase.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-
-/// Number of GPUs of a target.
-static FailureOr<int64_t> parseTarget(MLIRContext *context, StringRef target) {
-  StringRef rest = target;
-  int64_t gpus = 0;
-  if ((rest.consume_front("h100x") || rest.consume_front("gb200x")) &&
-      !rest.getAsInteger(10, gpus) && gpus >= 1 &&
-      gpus <= std::numeric_limits<int32_t>::max())
-    return gpus;
-  return emitError(UnknownLoc::get(context))
-         << "--target: must be h100xN or gb200xN with N from 1, but is '"
-         << target << "'";
-}
 
 OwningOpRef<ModuleOp>
 mlir::moe::importHuggingFace(MLIRContext *context, StringRef config,
@@ -48,11 +36,14 @@ mlir::moe::importHuggingFace(MLIRContext *context, StringRef config,
   auto model = Qwen3MoeConfig::read(reader, options.elementKind);
   if (reader.hasErrors())
     return nullptr;
-  FailureOr<int64_t> gpus = parseTarget(context, options.target);
-  if (failed(gpus))
+  moert::System system;
+  std::string error;
+  if (!moert::parseSystem(options.target, system, error)) {
+    emitError(UnknownLoc::get(context)) << "--target: " << error;
     return nullptr;
-  FailureOr<LayoutAttr> layout =
-      parseLayout(context, options.layout, *gpus, model.layers, model.experts);
+  }
+  FailureOr<LayoutAttr> layout = parseLayout(
+      context, options.layout, system.gpus, model.layers, model.experts);
   if (failed(layout) || failed(checkSizes(reader, model, *layout)))
     return nullptr;
 
