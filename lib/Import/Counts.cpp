@@ -16,8 +16,10 @@ struct Declared {
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 
+} // namespace
+
 /// Number of indices in the union of the ranges.
-int64_t countIndices(SmallVector<std::pair<int64_t, int64_t>> &ranges) {
+static int64_t countIndices(SmallVector<std::pair<int64_t, int64_t>> &ranges) {
   llvm::sort(ranges);
   int64_t count = 0, end = 0;
   for (auto [lower, upper] : ranges) {
@@ -30,7 +32,7 @@ int64_t countIndices(SmallVector<std::pair<int64_t, int64_t>> &ranges) {
 }
 
 /// Elements of the parameter on all ranks.
-std::optional<int64_t> countElements(ParamOp op, LayoutAttr layout) {
+static std::optional<int64_t> countElements(ParamOp op, LayoutAttr layout) {
   SmallVector<int64_t> factors(op.getType().getShape());
   if (DistAttr dist = getDist(op.getType()))
     for (const AxisDist &axis : dist.getAxes()) {
@@ -51,12 +53,10 @@ std::optional<int64_t> countElements(ParamOp op, LayoutAttr layout) {
   return count;
 }
 
-LayerOp layerOf(ApplyOp apply) {
+static LayerOp layerOf(ApplyOp apply) {
   return SymbolTable::lookupNearestSymbolFrom<LayerOp>(apply,
                                                        apply.getLayerAttr());
 }
-
-} // namespace
 
 FailureOr<int64_t> mlir::moe::parameterCount(ModuleOp module) {
   FailureOr<LayoutAttr> layout = getLayout(module);
