@@ -125,14 +125,13 @@ Mutation Mutator::run() {
       specialise();
     if ((this->*change)()) {
       result.kind = name;
+      std::string where =
+          "template '" + table.templates[result.tmpl].name + "'";
+      if (!isOfOps || one)
+        where += ", call " + std::to_string(result.call) + " of program '" +
+                 table.programs[result.program].name + "'";
       result.description =
-          std::string(name) + " (template '" +
-          table.templates[result.tmpl].name + "'" +
-          (isOfOps && !one
-               ? ""
-               : ", call " + std::to_string(result.call) + " of program '" +
-                     table.programs[result.program].name + "'") +
-          "): " + result.description;
+          result.kind + " (" + where + ") " + result.description;
       return result;
     }
     if (one) {

@@ -125,6 +125,11 @@ template <typename State> struct Step {
 
   void define(const FlatOperand &o, uint64_t value) {
     state.write(run(o), value);
+    record(value);
+  }
+
+  /// A value that the op computes, or copies.
+  void record(uint64_t value) {
     if (job.results)
       job.results->push_back(value);
     if (!job.known.empty() && !stray.program &&
@@ -201,6 +206,7 @@ template <typename State> struct Step {
       break;
     case OpKind::HostRead:
       state.copy(run(begin[1]), state.pieces(run(begin[0])));
+      record(state.read(run(begin[1])));
       break;
     case OpKind::Send:
     case OpKind::Recv: {
@@ -209,12 +215,14 @@ template <typename State> struct Step {
         break; // Proof agreement has reported it.
       auto &sent = job.sent[channel];
       size_t number = job.peers.ordinal[state.program->index][index];
-      if (op.kind == OpKind::Send)
+      if (op.kind == OpKind::Send) {
         sent.push_back(state.pieces(run(begin[0])));
-      else if (number >= sent.size())
+        record(value::combine(sent.back()));
+      } else if (number >= sent.size())
         return false;
-      else
+      else {
         state.copy(run(begin[0]), sent[number]);
+      }
       break;
     }
     }

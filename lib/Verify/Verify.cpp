@@ -112,6 +112,16 @@ VerifyResult moert::verify(const Table &table,
                            const VerifyOptions &options) {
   VerifyResult result;
   Faults faults(result.faults);
+  // A clock has an entry per stream: without a limit, memory has none.
+  constexpr size_t kMaxStreams = 64;
+  if (table.streams.size() > kMaxStreams) {
+    faults.add(Proof::Race, 0, {}, {}, [&] {
+      return "the table has " + std::to_string(table.streams.size()) +
+             " streams, more than the " + std::to_string(kMaxStreams) +
+             " that can be proven";
+    });
+    return result;
+  }
   FlatTable flat(table, expected);
   Peers peers(table, flat.programs);
   for (const FlatProgram &program : flat.programs) {

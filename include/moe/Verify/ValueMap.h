@@ -83,8 +83,8 @@ std::vector<NamedRange> finalRanges(const Table &table, uint32_t program);
 
 /// Runs the table symbolically in issue order; the table must be well-formed.
 /// Returns the values of finalRanges() of each program that came to its end.
-/// `results`, if not null, gets every result of every op, sorted: what
-/// VerifyOptions::known takes.
+/// `results`, if not null, gets every value that an op computes or copies,
+/// sorted: what VerifyOptions::known takes.
 std::vector<ExpectedValue> valuesAfterStep(const Table &table,
                                            std::vector<uint64_t> *results);
 

@@ -79,12 +79,14 @@ struct VerifyResult {
 /// `expected` empty: the value proof is reported as a fault ("no reference").
 struct VerifyOptions {
   bool value = true;
-  /// Values that the serial program computes on its way, sorted; may be empty.
+  /// Values that the serial program computes, sends or brings to the host on
+  /// its way, sorted; may be empty.
   /// With them, a value fault names the first op that strays, not only the op
   /// that wrote the wrong result.
   std::vector<uint64_t> known;
 };
-/// The table must be well-formed (checkTable). At most 50 faults are listed.
+/// The table must be well-formed (checkTable). At most 50 faults are listed. A
+/// table of more than 64 streams is not proven, which is a fault.
 VerifyResult verify(const Table &table,
                     const std::vector<ExpectedValue> &expected,
                     const VerifyOptions &options = {});

@@ -95,6 +95,8 @@ TEST(Mutate, RejectedOrEqual) {
   for (auto &[kind, count] : kinds)
     std::printf("  %s %d\n", kind.c_str(), count);
   EXPECT_GE(rejected, 500);
+  // Where something is missing, those who miss it are named instead.
+  EXPECT_GT(named * 3, rejected * 2);
   EXPECT_GT(accepted, 0);
   for (const char *proof : {"race", "agreement", "capture", "value"})
     EXPECT_GT(byProof[proof], 0) << proof;

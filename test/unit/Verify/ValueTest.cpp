@@ -138,6 +138,29 @@ TEST(Value, NamesTheLastWriterWithoutKnownValues) {
             "serial program leaves; 'optimizer/loss' on stream comm wrote it");
 }
 
+TEST(Value, NamesTheSendOfAnotherValue) {
+  Table table = smallJob(), broken = table;
+  std::vector<Call> &calls = broken.programs[1].calls;
+  calls[callOf(broken, 1, kSendBackward, 1)].bases =
+      calls[callOf(broken, 1, kSendBackward, 0)].bases;
+  // Still the second micro-batch's place in the order, but the first's value:
+  // a known value, so that the first stray result is computed from it.
+  VerifyResult result = verifyAgainst(table, broken);
+  EXPECT_TRUE(find(result, Proof::Value, kBackward, 2)) << messages(result);
+  // What no serial program sends.
+  calls[callOf(broken, 1, kSendBackward, 1)].bases[0] -= 32;
+  result = verifyAgainst(table, broken);
+  EXPECT_TRUE(find(result, Proof::Value, kSendBackward, 0)) << messages(result);
+}
+
+TEST(Verify, TooManyStreams) {
+  Table table = smallJob();
+  table.streams.resize(65);
+  VerifyResult result = verifyAgainst(table, table);
+  ASSERT_EQ(result.faults.size(), 1u);
+  EXPECT_NE(messages(result).find("65 streams"), std::string::npos);
+}
+
 TEST(Value, OverflowFlagAfterItsReader) {
   Table table = smallJob({1, 1, 2, 2, 0}), broken = table;
   // The flag is reduced before the last backward.
