@@ -271,9 +271,5 @@ int64_t Engine::tokenCount() const {
 }
 
 std::vector<int32_t> Engine::randomTokens(uint64_t seed, int64_t step) const {
-  uint64_t key = randomKey(seed, "tokens of step " + std::to_string(step));
-  std::vector<int32_t> tokens(tokenCount());
-  for (size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = int32_t(randomBits(key, i) % impl->table.vocabulary);
-  return tokens;
+  return moert::randomTokens(seed, step, tokenCount(), impl->table.vocabulary);
 }

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace moert {
 
@@ -40,6 +41,16 @@ inline double randomNormal(uint64_t key, uint64_t index) {
   double u = double((randomBits(key, 2 * index) >> 11) + 1) * 0x1p-53;
   double v = double(randomBits(key, 2 * index + 1) >> 11) * 0x1p-53;
   return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+}
+
+/// Tokens of step number `step`, from 0, in [0, vocabulary).
+inline std::vector<int32_t> randomTokens(uint64_t seed, int64_t step,
+                                         int64_t count, int64_t vocabulary) {
+  uint64_t key = randomKey(seed, "tokens of step " + std::to_string(step));
+  std::vector<int32_t> tokens(count);
+  for (int64_t i = 0; i < count; ++i)
+    tokens[i] = static_cast<int32_t>(randomBits(key, i) % vocabulary);
+  return tokens;
 }
 
 } // namespace moert

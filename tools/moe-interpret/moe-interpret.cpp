@@ -1,0 +1,146 @@
+//===- moe-interpret.cpp - The reference interpreter as a program ---------===//
+
+#include "dialects/Moe/MoeDialect.h"
+#include "mlir/Parser/Parser.h"
+#include "moe/Interpret/Interpreter.h"
+#include "moe/Runtime/Safetensors.h"
+#include "moe/Support/Phase.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+static cl::opt<std::string> input(cl::Positional, cl::desc("<module>"),
+                                  cl::init("-"));
+static cl::opt<std::string>
+    weights("weights",
+            cl::desc("Start from the tensors of this .safetensors "
+                     "file, by their Hugging Face names"),
+            cl::value_desc("file"));
+static cl::opt<std::string>
+    tokens("tokens",
+           cl::desc("Take tokens [steps][samples][sequence + 1] from the only "
+                    "tensor of this .safetensors file"),
+           cl::value_desc("file"));
+static cl::opt<uint64_t>
+    seed("seed", cl::desc("Seed of what --weights and --tokens do not give"),
+         cl::init(0));
+static cl::opt<int64_t> steps("steps", cl::desc("Steps to run"), cl::init(1));
+static cl::opt<std::string>
+    saveGradients("save-gradients",
+                  cl::desc("Write the gradients of the last step"),
+                  cl::value_desc("file"));
+static cl::opt<std::string> save("save",
+                                 cl::desc("Write the parameters at the end"),
+                                 cl::value_desc("file"));
+
+static LogicalResult error(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "moe-interpret") << message << "\n";
+  return failure();
+}
+
+/// All tokens of the file, one step after the other; empty without --tokens.
+static LogicalResult readTokens(int64_t perStep, std::vector<int64_t> &values) {
+  if (tokens.empty())
+    return success();
+  std::vector<moert::NamedIntegers> tensors;
+  std::string message;
+  if (!moert::readSafetensors(tokens, tensors, message))
+    return error(message);
+  if (tensors.size() != 1)
+    return error(tokens + ": expected one tensor, but there are " +
+                 llvm::Twine(tensors.size()));
+  values = tensors[0].values;
+  if (int64_t(values.size()) >= steps * perStep)
+    return success();
+  return error(tokens + ": " + llvm::Twine(steps) + " steps need " +
+               llvm::Twine(steps * perStep) + " tokens, but there are " +
+               llvm::Twine(values.size()));
+}
+
+static moert::NamedTensor named(const std::string &name,
+                                const StoredTensor &tensor) {
+  return {name, tensor.shape,
+          std::vector<float>(tensor.values.begin(), tensor.values.end())};
+}
+
+static LogicalResult write(const std::string &path,
+                           const std::vector<moert::NamedTensor> &tensors) {
+  std::string message;
+  if (path.empty() || moert::writeSafetensors(path, tensors, message))
+    return success();
+  return error(message);
+}
+
+static LogicalResult setParameters(Interpreter &interpreter) {
+  if (weights.empty())
+    return interpreter.initialize(seed);
+  std::vector<moert::NamedTensor> tensors;
+  std::string message;
+  if (!moert::readSafetensors(weights, tensors, message))
+    return error(message);
+  return interpreter.setParameters(tensors);
+}
+
+static LogicalResult run(ModuleOp module) {
+  FailureOr<std::unique_ptr<Interpreter>> created = Interpreter::create(module);
+  FailureOr<Phase> phase = getPhase(module);
+  if (failed(phase) || failed(created))
+    return failure();
+  Interpreter &interpreter = **created;
+  std::vector<int64_t> given;
+  int64_t perStep = interpreter.tokenCount();
+  if (failed(setParameters(interpreter)) || failed(readTokens(perStep, given)))
+    return failure();
+  for (int64_t i = 0; i < steps; ++i) {
+    FailureOr<std::vector<int32_t>> now;
+    if (tokens.empty())
+      now = interpreter.randomTokens(seed, i);
+    else
+      now = std::vector<int32_t>(given.begin() + i * perStep,
+                                 given.begin() + (i + 1) * perStep);
+    if (failed(now))
+      return failure();
+    if (*phase == Phase::Training) {
+      FailureOr<InterpretedStep> step = interpreter.step(*now);
+      if (failed(step))
+        return failure();
+      llvm::outs() << llvm::format("step %lld loss %.9g grad_norm %.9g\n",
+                                   static_cast<long long>(i), step->loss,
+                                   step->gradNorm);
+    } else {
+      FailureOr<double> loss = interpreter.forward(*now);
+      if (failed(loss))
+        return failure();
+      llvm::outs() << llvm::format("step %lld loss %.9g\n",
+                                   static_cast<long long>(i), *loss);
+    }
+  }
+  std::vector<moert::NamedTensor> parameters, gradients;
+  for (const std::string &name : interpreter.parameterNames())
+    parameters.push_back(named(name, *interpreter.parameter(name)));
+  for (auto &[name, gradient] : interpreter.gradients())
+    gradients.push_back(named(name, gradient));
+  return success(succeeded(write(saveGradients, gradients)) &&
+                 succeeded(write(save, parameters)));
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "moe-interpret: the reference interpreter of model, spmd and training "
+      "IR\n\nPrints the loss of each step; training IR is trained.\n");
+  MLIRContext context;
+  context.loadDialect<MoeDialect>();
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler handler(sources, &context);
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(input, sources, ParserConfig(&context));
+  return !module || failed(run(*module));
+}
