@@ -1,0 +1,92 @@
+"""Compares two results within a tolerance of test/unit/Tolerances.h.
+
+usage: compare.py TOLERANCE EXPECTED GOT
+
+Files of tensors (.safetensors): each tensor's largest difference, over the
+largest magnitude of the expected one; both must have the same names and
+shapes. Else losses: EXPECTED is a golden's losses.json or, like GOT, lines
+`step N loss X ...`; each line's relative difference. Prints the largest and
+exits with 1 if it exceeds the tolerance.
+"""
+
+import array
+import json
+import math
+import pathlib
+import re
+import struct
+import sys
+
+HEADER = pathlib.Path(__file__).parent.parent / "unit/Tolerances.h"
+
+
+def tolerance(name):
+    text = HEADER.read_text()
+    found = re.search(rf"double {re.escape(name)} = ([0-9.e+-]+);", text)
+    if not found:
+        sys.exit(f"error: {HEADER.name} has no {name}")
+    return float(found[1])
+
+
+def read_tensors(path):
+    data = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    tensors = {}
+    for name, entry in json.loads(data[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] != "F32":
+            sys.exit(f"error: {path}: {name} is {entry['dtype']}, not F32")
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        tensors[name] = (entry["shape"], array.array("f", data[begin:end]))
+    return tensors
+
+
+def read_losses(path):
+    text = pathlib.Path(path).read_text()
+    if path.endswith(".json"):
+        return json.loads(text)["losses"]
+    return [float(x) for x in re.findall(r"^step \d+ loss (\S+)", text, re.M)]
+
+
+def differences(expected, got):
+    """Pairs of a name and its relative difference."""
+    if expected.endswith(".safetensors"):
+        a, b = read_tensors(expected), read_tensors(got)
+        if a.keys() != b.keys():
+            sys.exit(f"error: names differ: {sorted(a.keys() ^ b.keys())}")
+        for name, (shape, values) in a.items():
+            if shape != b[name][0]:
+                sys.exit(f"error: {name}: {shape} and {b[name][0]}")
+            scale = max(map(abs, values))
+            far = max(abs(x - y) for x, y in zip(values, b[name][1]))
+            # A tensor of zeros (of an expert without tokens) must be zeros.
+            yield name, far / scale if scale else math.inf if far else 0.0
+    else:
+        a, b = read_losses(expected), read_losses(got)
+        if not a or len(a) != len(b):
+            sys.exit(f"error: {len(a)} losses and {len(b)}")
+        for i, (x, y) in enumerate(zip(a, b)):
+            yield f"step {i}", abs(x - y) / abs(x)
+
+
+def main():
+    name, expected, got = sys.argv[1:]
+    limit = tolerance(name)
+    worst = None
+    for what, difference in differences(expected, got):
+        # NaN is above every limit.
+        if worst is None or not difference <= worst[1]:
+            worst = what, difference
+        if math.isnan(difference):
+            break
+    ok = worst[1] <= limit
+    print(
+        f"{'within' if ok else 'beyond'} {name} = {limit:g}: "
+        f"{worst[1]:.3g} at {worst[0]}"
+    )
+    return not ok
+
+
+if __name__ == "__main__":
+    sys.exit(main())

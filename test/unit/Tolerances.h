@@ -1,0 +1,39 @@
+//===- Tolerances.h - How far two computations may be apart ---------------===//
+//
+// All tolerances of the tests, each with its reason. Relative to the largest
+// magnitude of the tensor that is compared (a scalar: its own), unless said
+// otherwise. test/Execution/compare.py reads them by name from here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_UNIT_TOLERANCES_H
+#define MOE_TEST_UNIT_TOLERANCES_H
+
+namespace moe_test {
+
+/// Central differences of an f64 function with step 1e-5: truncation is about
+/// 1e-10 of the third derivative, cancellation 1e-16 / 1e-5 = 1e-11 of the
+/// loss.
+inline constexpr double kFiniteDifference = 1e-7;
+
+/// A linear map against its dual in f64: sums of at most some hundred terms
+/// in another order.
+inline constexpr double kDual = 1e-12;
+
+/// Interpreter in f32 against a golden in f64: every op rounds to 6e-8; the
+/// issue asks for 1e-5.
+inline constexpr double kGoldenLoss = 1e-5;
+inline constexpr double kGoldenGradient = 1e-5;
+
+/// Goldens of bf16 are PyTorch's, which rounds to 4e-3 at other places (within
+/// attention, the softmax, the norm) than the program's ops do.
+inline constexpr double kGoldenLossBf16 = 4e-3;
+inline constexpr double kGoldenGradientBf16 = 5e-2;
+
+/// Two layouts: the same f32 sums, grouped by rank.
+inline constexpr double kLayoutLoss = 1e-6;
+inline constexpr double kLayoutGradient = 1e-5;
+
+} // namespace moe_test
+
+#endif // MOE_TEST_UNIT_TOLERANCES_H
