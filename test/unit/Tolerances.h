@@ -26,9 +26,9 @@ inline constexpr double kGoldenLoss = 1e-5;
 inline constexpr double kGoldenGradient = 1e-5;
 
 /// Goldens of bf16 are PyTorch's, which rounds to 4e-3 at other places (within
-/// attention, the softmax, the norm) than the program's ops do.
+/// attention, the softmax, the norm) than the program's ops do. Gradients are
+/// not compared: a token that goes to another expert changes both experts'.
 inline constexpr double kGoldenLossBf16 = 4e-3;
-inline constexpr double kGoldenGradientBf16 = 5e-2;
 
 /// Two layouts: the same f32 sums, grouped by rank.
 inline constexpr double kLayoutLoss = 1e-6;
