@@ -111,6 +111,7 @@ template <typename A> void fields(A &a, Op &x) {
   a("capture", x.capture);
   a("location", x.location);
   a("half", x.half);
+  a("module", x.module);
   a("bytes", x.bytes);
 }
 

@@ -169,8 +169,11 @@ struct Op {
   int32_t capture = -1;
   /// With {i} for the layer and {mb} for the micro-batch.
   std::string location;
-  /// Which half of a pair it belongs to ("F", "B", "W"), for reports.
+  /// Forward, backward, or backward's weight gradients: "F", "B", "W".
   std::string half;
+  /// Module it belongs to ("norm", "moe_experts", ...): capture scopes and
+  /// reports go by it.
+  std::string module;
   /// Bytes moved, of the original sizes (collectives, copies). For pricing.
   double bytes = 0;
 };
