@@ -46,6 +46,8 @@ inline constexpr StringLiteral kPhaseAttr = "moe.phase";
 inline constexpr StringLiteral kLayoutAttr = "moe.layout";
 inline constexpr StringLiteral kTargetAttr = "moe.target";
 inline constexpr StringLiteral kConfigAttr = "moe.config";
+/// On a collective: bytes of its input at the sizes that were imported.
+inline constexpr StringLiteral kBytesAttr = "moe.bytes";
 
 } // namespace mlir::moe
 

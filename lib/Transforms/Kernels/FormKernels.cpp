@@ -66,6 +66,11 @@ struct FormKernels : impl::FormKernelsBase<FormKernels> {
       op->replaceAllUsesWith(call);
       op->erase();
     });
+    // Collectives have no kernel that keeps their cost.
+    OpBuilder builder(module);
+    module.walk([&](CollectiveOpInterface op) {
+      op->setAttr(kBytesAttr, builder.getF64FloatAttr(op.getBytes()));
+    });
     setPhase(module, Phase::Kernels);
   }
 };
