@@ -133,7 +133,7 @@ private:
         LayerTemplates &layer = entry.second;
         if (!layer.exchanges)
           continue;
-        pairs[layer.layer.getSymName()] = table.templates.size();
+        pairs[layer.name] = table.templates.size();
         table.templates.push_back(
             moert::mergeTemplates(table.templates[layer.forward],
                                   table.templates[layer.backward]));
@@ -278,7 +278,7 @@ private:
     for (const Cell &cell : stage.cells) {
       raise(stage.forwardTempBytes, cell.layer->forward, frame::temp);
       raise(stage.backwardTempBytes, cell.layer->backward, frame::temp);
-      if (auto pair = pairs.find(cell.layer->layer.getSymName());
+      if (auto pair = pairs.find(cell.layer->name);
           pair != pairs.end()) {
         raise(stage.forwardTempBytes, pair->second, "f.temp");
         raise(stage.backwardTempBytes, pair->second, "b.temp");
@@ -485,9 +485,7 @@ private:
             .str();
     if (auto it = transfers.find(name); it != transfers.end())
       return it->second;
-    auto tensor = cast<RankedTensorType>(
-        first ? layer.layer.getArgumentTypes()[0]
-              : layer.layer.getResultTypes()[0]);
+    RankedTensorType tensor = first ? layer.inType : layer.outType;
     moert::Template tmpl;
     tmpl.name = name;
     StringRef frameName = forward ? (first ? frame::in : frame::out)
@@ -557,7 +555,7 @@ private:
     // Layers that exchange rows meet one another; the others come on their
     // own: first where they feed the pairs, last where pairs feed them.
     auto paired = [&](int64_t k) {
-      return pairs.count(stage.cells[k].layer->layer.getSymName());
+      return pairs.count(stage.cells[k].layer->name);
     };
     int64_t f = 0, b = cells - 1;
     while (f < cells || b >= 0) {
@@ -568,7 +566,7 @@ private:
       else if (f < cells && b >= 0 &&
                stage.cells[f].layer == stage.cells[b].layer) {
         addCall(stage,
-                pairs.lookup(stage.cells[f].layer->layer.getSymName()), f,
+                pairs.lookup(stage.cells[f].layer->name), f,
                 step.forward, b, step.backward);
         ++f;
         --b;

@@ -1,5 +1,8 @@
 #include "LayerTemplates.h"
 
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 using namespace mlir::moe::sched_lowering;
@@ -138,6 +141,7 @@ public:
 
   FailureOr<LayerTemplates> run() {
     result.layer = layer;
+    result.name = layer.getSymName().str();
     auto backwards = layer.getBody().getOps<BackwardOp>();
     if (backwards.empty()) {
       layer.emitError("has no moe.backward");
@@ -210,6 +214,7 @@ private:
       if (i == 0) {
         places[argument] = {integers ? frame::ids : frame::in, 0};
         result.inBytes = integers ? 0 : *bytes;
+        result.inType = tensor;
       } else if (integers) {
         places[argument] = {frame::labels, 0};
       } else {
@@ -232,6 +237,7 @@ private:
     if (failed(outBytes))
       return failure();
     result.outBytes = isLoss ? 0 : *outBytes;
+    result.outType = cast<RankedTensorType>(carried.getType());
 
     for (Value saved : backward.getSaved()) {
       if (places.count(saved) || saved.getDefiningOp<ParamOp>())

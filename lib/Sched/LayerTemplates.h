@@ -46,6 +46,9 @@ struct ParamPlace {
 /// A layer, lowered: one op of a template for each call and collective.
 struct LayerTemplates {
   LayerOp layer;
+  std::string name;
+  /// Type of the carried argument and result.
+  RankedTensorType inType, outType;
   uint32_t forward = 0, backward = 0;
   /// Parameters by key, in order of declaration.
   llvm::MapVector<StringRef, ParamPlace> params;
