@@ -31,7 +31,8 @@ public:
     std::vector<bool> barriers(table.templates.size());
     for (uint32_t index : bucketTemplates)
       barriers[index] = true;
-    moert::assignEvents(table, barriers);
+    if (table.streams.size() > 1)
+      moert::assignEvents(table, barriers);
     return std::move(table);
   }
 
@@ -134,14 +135,13 @@ private:
         if (!layer.exchanges)
           continue;
         pairs[layer.name] = table.templates.size();
-        table.templates.push_back(
-            moert::mergeTemplates(table.templates[layer.forward],
-                                  table.templates[layer.backward]));
+        table.templates.push_back(moert::mergeTemplates(
+            table.templates[layer.forward], table.templates[layer.backward]));
       }
     for (moert::Template &tmpl : table.templates) {
       std::string error;
-      moert::OrderReport report = moert::scheduleTemplate(
-          table, tmpl, options.captured, system, error);
+      moert::OrderReport report =
+          moert::scheduleTemplate(table, tmpl, options.captured, system, error);
       if (!error.empty())
         return module.emitError() << "moe-overlap-ep: " << error;
       orders.push_back(report);
@@ -169,8 +169,8 @@ private:
     for (ApplyOp apply : loop.getBody().getOps<ApplyOp>()) {
       int64_t index = apply.getStage().value_or(0);
       if (index < 0 || index >= layout.getPp())
-        return apply.emitOpError() << "stage " << index << " of "
-                                   << layout.getPp();
+        return apply.emitOpError()
+               << "stage " << index << " of " << layout.getPp();
       Stage &stage = stages[index];
       const LayerTemplates &layer = layers[apply.getLayer()];
       for (int64_t i = apply.getLower();
@@ -187,8 +187,8 @@ private:
     }
     for (Stage &stage : stages)
       if (stage.cells.empty())
-        return train.emitOpError() << "stage " << stage.index
-                                   << " has no layer";
+        return train.emitOpError()
+               << "stage " << stage.index << " has no layer";
     return success();
   }
 
@@ -202,8 +202,8 @@ private:
     program.name = "stage" + std::to_string(stage.index);
     program.firstRank = stage.index * layout.getDp();
     program.rankCount = layout.getDp();
-    stage.slots = moert::inFlight(options.pipeline, layout.getPp(),
-                                  stage.index, table.microBatches);
+    stage.slots = moert::inFlight(options.pipeline, layout.getPp(), stage.index,
+                                  table.microBatches);
     placeStage(stage);
     addParameters(stage);
 
@@ -214,8 +214,7 @@ private:
     bucketTemplates.push_back(optimizer.end);
     program.calls.push_back(optimizer.beginCall);
     for (const moert::PipelineStep &step : moert::pipelineSteps(
-             options.pipeline, layout.getPp(), stage.index,
-             table.microBatches))
+             options.pipeline, layout.getPp(), stage.index, table.microBatches))
       addStep(stage, step);
     program.calls.push_back(optimizer.endCall);
     table.programs.push_back(std::move(program));
@@ -255,9 +254,8 @@ private:
     stage.activationBytes.resize(stage.cells.size() + 1);
     for (size_t k = 0; k < stage.cells.size(); ++k) {
       const LayerTemplates &layer = *stage.cells[k].layer;
-      stage.activationBytes[k] =
-          std::max(stage.activationBytes[k],
-                   alignTo(layer.inBytes, kByteAlignment));
+      stage.activationBytes[k] = std::max(
+          stage.activationBytes[k], alignTo(layer.inBytes, kByteAlignment));
       stage.activationBytes[k + 1] = alignTo(layer.outBytes, kByteAlignment);
     }
     for (size_t k = 0; k <= stage.cells.size(); ++k) {
@@ -278,8 +276,7 @@ private:
     for (const Cell &cell : stage.cells) {
       raise(stage.forwardTempBytes, cell.layer->forward, frame::temp);
       raise(stage.backwardTempBytes, cell.layer->backward, frame::temp);
-      if (auto pair = pairs.find(cell.layer->name);
-          pair != pairs.end()) {
+      if (auto pair = pairs.find(cell.layer->name); pair != pairs.end()) {
         raise(stage.forwardTempBytes, pair->second, "f.temp");
         raise(stage.backwardTempBytes, pair->second, "b.temp");
       }
@@ -299,8 +296,8 @@ private:
     bucket.communicator = communicators.lookup(axis);
     int64_t size = table.communicators[bucket.communicator].size;
     bucket.elements = padded(elements, size);
-    bucket.weights = weights = allocate(
-        bucket.elements * moert::elementBytes(parameterType()));
+    bucket.weights = weights =
+        allocate(bucket.elements * moert::elementBytes(parameterType()));
     bucket.gradients = gradients = allocate(bucket.elements * 4);
     bucket.master = allocate(bucket.elements / size * 4);
     bucket.moment1 = allocate(bucket.elements / size * 4);
@@ -344,8 +341,8 @@ private:
         parameter.shape.assign(op.getType().getShape().begin(),
                                op.getType().getShape().end());
         parameter.storedShape = parameter.shape;
-        int64_t element = (place.expert ? cell.expert : cell.dense) +
-                          place.element;
+        int64_t element =
+            (place.expert ? cell.expert : cell.dense) + place.element;
         parameter.address =
             (place.expert ? stage.expertWeights : stage.denseWeights) +
             element * bytes;
@@ -364,8 +361,8 @@ private:
           for (Attribute pattern : op.getPatterns())
             parameter.names.push_back(
                 fill(cast<StringAttr>(pattern).getValue(), cell.index, e));
-        addresses[stage.index][parameter.names.front()] = {
-            parameter.address, parameter.gradient};
+        addresses[stage.index][parameter.names.front()] = {parameter.address,
+                                                           parameter.gradient};
         program.parameters.push_back(std::move(parameter));
       }
   }
@@ -458,13 +455,12 @@ private:
     }
     for (const moert::Frame &frame : table.templates[tmpl].frames) {
       StringRef name = frame.name;
-      bool isForward = name.consume_front(moert::kForwardPrefix) ||
-                       (!name.consume_front(moert::kBackwardPrefix) &&
-                        forwardCell >= 0);
+      bool isForward =
+          name.consume_front(moert::kForwardPrefix) ||
+          (!name.consume_front(moert::kBackwardPrefix) && forwardCell >= 0);
       call.bases.push_back(
-          isForward
-              ? base(stage, forwardCell, forward, name, forwardTemp)
-              : base(stage, backwardCell, backward, name, backwardTemp));
+          isForward ? base(stage, forwardCell, forward, name, forwardTemp)
+                    : base(stage, backwardCell, backward, name, backwardTemp));
     }
     program.calls.push_back(std::move(call));
   }
@@ -476,8 +472,7 @@ private:
         kind == StepKind::RecvForward || kind == StepKind::SendBackward;
     bool forward =
         kind == StepKind::RecvForward || kind == StepKind::SendForward;
-    bool send =
-        kind == StepKind::SendForward || kind == StepKind::SendBackward;
+    bool send = kind == StepKind::SendForward || kind == StepKind::SendBackward;
     const LayerTemplates &layer =
         first ? *stage.cells.front().layer : *stage.cells.back().layer;
     std::string name =
@@ -565,8 +560,7 @@ private:
         backward(b--);
       else if (f < cells && b >= 0 &&
                stage.cells[f].layer == stage.cells[b].layer) {
-        addCall(stage,
-                pairs.lookup(stage.cells[f].layer->name), f,
+        addCall(stage, pairs.lookup(stage.cells[f].layer->name), f,
                 step.forward, b, step.backward);
         ++f;
         --b;
@@ -606,7 +600,10 @@ FailureOr<moert::Table>
 mlir::moe::buildTable(ModuleOp module, const ScheduleOptions &options,
                       const moert::System &system,
                       std::vector<moert::OrderReport> &orders) {
-  if (failed(expectPhase(module, Phase::Kernels)))
+  // A scheduled module keeps the program that it was made from.
+  FailureOr<Phase> phase = getPhase(module);
+  if (failed(phase) ||
+      (*phase != Phase::Sched && failed(expectPhase(module, Phase::Kernels))))
     return failure();
   return TableBuilder(module, options, system, orders).run();
 }

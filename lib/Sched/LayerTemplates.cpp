@@ -80,8 +80,7 @@ public:
     operand.effect = effect;
     moert::Frame &frame = tmpl.frames[operand.frame];
     frame.bytes = std::max(
-        frame.bytes,
-        alignTo(operand.offset + operand.bytes(), kByteAlignment));
+        frame.bytes, alignTo(operand.offset + operand.bytes(), kByteAlignment));
     return operand;
   }
 
@@ -195,10 +194,10 @@ private:
   Place placeOf(const ParamPlace &param, bool gradient, int64_t elementBytes) {
     if (param.tied)
       return {gradient ? frame::tiedGradients : frame::tiedWeights, 0};
-    StringRef name = param.expert ? (gradient ? frame::expertGradients
-                                              : frame::expertWeights)
-                                  : (gradient ? frame::gradients
-                                              : frame::weights);
+    StringRef name =
+        param.expert
+            ? (gradient ? frame::expertGradients : frame::expertWeights)
+            : (gradient ? frame::gradients : frame::weights);
     return {name, param.element * elementBytes};
   }
 
@@ -267,8 +266,7 @@ private:
       return backward.emitOpError("must return at most one cotangent");
     if (!cotangents.empty()) {
       if (!cotangents[0].getDefiningOp() || places.count(cotangents[0]))
-        return backward.emitOpError(
-            "must return a cotangent that it computes");
+        return backward.emitOpError("must return a cotangent that it computes");
       places[cotangents[0]] = {frame::din, 0};
     }
     return success();
@@ -354,8 +352,8 @@ private:
 
   LogicalResult lowerCall(TemplateBuilder &builder, moert::Template &tmpl,
                           CallOp call, bool isForward) {
-    moert::Op op = newOp(call, call.getModule(), isForward,
-                         moert::OpKind::Launch);
+    moert::Op op =
+        newOp(call, call.getModule(), isForward, moert::OpKind::Launch);
     op.kernel = kernels.lookup(call.getKernel());
     const moert::Kernel &kernel = table.kernels[op.kernel];
     for (auto [i, input] : llvm::enumerate(call.getInputs())) {
@@ -392,8 +390,8 @@ private:
   FailureOr<moert::Op> newCollective(CollectiveOp source,
                                      moert::CollectiveKind kind,
                                      bool isForward) {
-    moert::Op op = newOp(source, source.getModule(), isForward,
-                         moert::OpKind::Collective);
+    moert::Op op =
+        newOp(source, source.getModule(), isForward, moert::OpKind::Collective);
     op.collective = kind;
     auto communicator = communicators.find(source.getAxis());
     if (communicator == communicators.end()) {
@@ -410,14 +408,14 @@ private:
   }
 
   template <typename CollectiveOp>
-  LogicalResult lowerCollective(TemplateBuilder &builder,
-                                moert::Template &tmpl, CollectiveOp source,
-                                moert::CollectiveKind kind, bool isForward) {
+  LogicalResult lowerCollective(TemplateBuilder &builder, moert::Template &tmpl,
+                                CollectiveOp source, moert::CollectiveKind kind,
+                                bool isForward) {
     FailureOr<moert::Op> op = newCollective(source, kind, isForward);
     if (failed(op))
       return failure();
-    FailureOr<moert::Operand> x = operandOf(
-        builder, source->getOperand(0), moert::Effect::Read);
+    FailureOr<moert::Operand> x =
+        operandOf(builder, source->getOperand(0), moert::Effect::Read);
     FailureOr<moert::Operand> y =
         operandOf(builder, source.getResult(), moert::Effect::Write);
     if (failed(x) || failed(y))
@@ -438,16 +436,16 @@ private:
       Place place{frame::host, hostBytes};
       hostBytes += alignTo(4 * groups, kByteAlignment);
       it = hostPlaces.insert({counts, place}).first;
-      moert::Op read = newOp(user, user.getModule(), isForward,
-                             moert::OpKind::HostRead);
+      moert::Op read =
+          newOp(user, user.getModule(), isForward, moert::OpKind::HostRead);
       read.location += "/counts";
       FailureOr<moert::Operand> source =
           operandOf(builder, counts, moert::Effect::Read);
       if (failed(source))
         return failure();
       read.operands = {*source,
-                       builder.operand(place, moert::ElementType::I32,
-                                       {groups}, moert::Effect::Write)};
+                       builder.operand(place, moert::ElementType::I32, {groups},
+                                       moert::Effect::Write)};
       read.bytes = 4.0 * groups;
       tmpl.ops.push_back(std::move(read));
     }
@@ -458,18 +456,17 @@ private:
   LogicalResult lowerAllToAll(TemplateBuilder &builder, moert::Template &tmpl,
                               AllToAllOp source, bool isForward) {
     result.exchanges = true;
-    FailureOr<moert::Operand> send = hostCopy(
-        builder, tmpl, source, source.getSend(), isForward);
-    FailureOr<moert::Operand> receive = hostCopy(
-        builder, tmpl, source, source.getReceive(), isForward);
-    FailureOr<moert::Op> op = newCollective(
-        source, moert::CollectiveKind::AllToAll, isForward);
+    FailureOr<moert::Operand> send =
+        hostCopy(builder, tmpl, source, source.getSend(), isForward);
+    FailureOr<moert::Operand> receive =
+        hostCopy(builder, tmpl, source, source.getReceive(), isForward);
+    FailureOr<moert::Op> op =
+        newCollective(source, moert::CollectiveKind::AllToAll, isForward);
     FailureOr<moert::Operand> x =
         operandOf(builder, source.getInput(), moert::Effect::Read);
     FailureOr<moert::Operand> y =
         operandOf(builder, source.getResult(), moert::Effect::Write);
-    if (failed(send) || failed(receive) || failed(op) || failed(x) ||
-        failed(y))
+    if (failed(send) || failed(receive) || failed(op) || failed(x) || failed(y))
       return failure();
     op->operands = {*x, *send, *receive,
                     builder.operand({frame::flag, 0}, moert::ElementType::I32,
@@ -492,9 +489,10 @@ private:
 
 } // namespace
 
-FailureOr<LayerTemplates> sched_lowering::lowerLayer(
-    LayerOp layer, moert::Table &table, const KernelIndex &kernels,
-    const llvm::StringMap<uint32_t> &communicators,
-    const llvm::StringSet<> &earlier) {
+FailureOr<LayerTemplates>
+sched_lowering::lowerLayer(LayerOp layer, moert::Table &table,
+                           const KernelIndex &kernels,
+                           const llvm::StringMap<uint32_t> &communicators,
+                           const llvm::StringSet<> &earlier) {
   return LayerLowering(layer, table, kernels, communicators, earlier).run();
 }

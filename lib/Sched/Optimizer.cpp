@@ -28,8 +28,8 @@ public:
     auto [it, added] = frames.try_emplace(address, tmpl.frames.size());
     operand.frame = it->second;
     if (added) {
-      tmpl.frames.push_back({"f" + std::to_string(it->second),
-                             moert::FrameKind::Global, 0});
+      tmpl.frames.push_back(
+          {"f" + std::to_string(it->second), moert::FrameKind::Global, 0});
       call.bases.push_back(address);
     }
     int64_t &bytes = tmpl.frames[operand.frame].bytes;
@@ -97,8 +97,8 @@ private:
           operand.bytes() * (operand.effect == Effect::ReadWrite ? 2 : 1);
       kernel.flops += operand.elements();
     }
-    kernel.name = tmpl.name + "_" + name.str() + "_" +
-                  std::to_string(tmpl.ops.size());
+    kernel.name =
+        tmpl.name + "_" + name.str() + "_" + std::to_string(tmpl.ops.size());
     table.kernels.push_back(std::move(kernel));
     return table.kernels.size() - 1;
   }
@@ -119,10 +119,11 @@ uint32_t communicatorIndex(const moert::Table &table, StringRef name) {
 
 } // namespace
 
-OptimizerTemplates
-sched_lowering::addOptimizer(moert::Table &table, moert::Program &program,
-                             const Stage &stage, TrainOp train, bool holdsLoss,
-                             uint32_t commStream) {
+OptimizerTemplates sched_lowering::addOptimizer(moert::Table &table,
+                                                moert::Program &program,
+                                                const Stage &stage,
+                                                TrainOp train, bool holdsLoss,
+                                                uint32_t commStream) {
   constexpr uint32_t compute = 0;
   uint32_t world = communicatorIndex(table, "world");
   OptimizerOp optimizer = *train.getBody().getOps<OptimizerOp>().begin();
@@ -154,10 +155,10 @@ sched_lowering::addOptimizer(moert::Table &table, moert::Program &program,
                compute);
   else
     end.launch("zero", {}, {f32(loss, 1, Effect::Write)}, compute);
-  end.collective(moert::CollectiveKind::AllReduceSum, "loss", world,
-                 {f32(loss, 1, Effect::Read),
-                  f32(program.loss, 1, Effect::Write)},
-                 commStream);
+  end.collective(
+      moert::CollectiveKind::AllReduceSum, "loss", world,
+      {f32(loss, 1, Effect::Read), f32(program.loss, 1, Effect::Write)},
+      commStream);
 
   // Overflow anywhere stops the commit everywhere.
   int64_t flag = end.allocate(1);
@@ -173,12 +174,11 @@ sched_lowering::addOptimizer(moert::Table &table, moert::Program &program,
     int64_t shard = bucket.gradients;
     if (size > 1) {
       shard = end.allocate(bucket.elements / size);
-      end.collective(
-          moert::CollectiveKind::ReduceScatter, bucket.name + "/gradients",
-          bucket.communicator,
-          {f32(bucket.gradients, bucket.elements, Effect::Read),
-           f32(shard, bucket.elements / size, Effect::Write)},
-          commStream);
+      end.collective(moert::CollectiveKind::ReduceScatter,
+                     bucket.name + "/gradients", bucket.communicator,
+                     {f32(bucket.gradients, bucket.elements, Effect::Read),
+                      f32(shard, bucket.elements / size, Effect::Write)},
+                     commStream);
     }
     shards.push_back(shard);
     moert::Operand square = f32(squares, 1, Effect::Write);
@@ -195,10 +195,10 @@ sched_lowering::addOptimizer(moert::Table &table, moert::Program &program,
   end.collective(moert::CollectiveKind::AllReduceSum, "norm", world,
                  {f32(local, 1, Effect::Read), f32(total, 1, Effect::Write)},
                  commStream);
-  end.launch("grad_norm", {},
-             {f32(total, 1, Effect::Read),
-              f32(program.gradNorm, 1, Effect::Write)},
-             compute);
+  end.launch(
+      "grad_norm", {},
+      {f32(total, 1, Effect::Read), f32(program.gradNorm, 1, Effect::Write)},
+      compute);
 
   std::map<std::string, double> numbers = {
       {"lr", optimizer.getLr().convertToDouble()},

@@ -67,8 +67,8 @@ struct Buffer {
 /// included).
 std::vector<std::vector<int64_t>> clocks(const Template &tmpl,
                                          uint32_t streams) {
-  std::vector<std::vector<int64_t>> clock(
-      tmpl.ops.size(), std::vector<int64_t>(streams, -1));
+  std::vector<std::vector<int64_t>> clock(tmpl.ops.size(),
+                                          std::vector<int64_t>(streams, -1));
   auto join = [&](std::vector<int64_t> &into,
                   const std::vector<int64_t> &from) {
     for (uint32_t s = 0; s < streams; ++s)

@@ -80,8 +80,7 @@ private:
     std::vector<Access> accesses;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const Operand &operand = op.operands[i];
-      bool temporary =
-          tmpl.frames[operand.frame].kind == FrameKind::Temporary;
+      bool temporary = tmpl.frames[operand.frame].kind == FrameKind::Temporary;
       bool flag = op.kind == OpKind::Collective &&
                   op.collective == CollectiveKind::AllToAll && i == 3;
       accesses.push_back({operand.frame, temporary ? 0 : operand.offset,
@@ -169,9 +168,9 @@ private:
           if (need[s] >= base)
             addLocal(tmpl, o, need[s] - base);
           else
-            bindings[p].push_back(
-                {c, importSlot(call.tmpl, o, s),
-                 {callOf[need[s]], localOf[need[s]]}});
+            bindings[p].push_back({c,
+                                   importSlot(call.tmpl, o, s),
+                                   {callOf[need[s]], localOf[need[s]]}});
         }
         int64_t index = clocks.size();
         clock[op.stream] = index;
@@ -185,8 +184,8 @@ private:
           Uses &use = uses[call.bases[access.frame] + access.offset];
           if (access.write && !access.flag) {
             // Temporaries: other parts' readers still count.
-            bool temporary = tmpl.frames[access.frame].kind ==
-                             FrameKind::Temporary;
+            bool temporary =
+                tmpl.frames[access.frame].kind == FrameKind::Temporary;
             if (!temporary)
               use.reads = emptyClock();
             use.write = index;

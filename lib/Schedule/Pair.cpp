@@ -60,8 +60,8 @@ double opSeconds(const Table &table, const Op &op, const System &system) {
   }
   case OpKind::Collective: {
     const Communicator &communicator = table.communicators[op.communicator];
-    return collectiveSeconds(system, op.collective, op.bytes,
-                             communicator.size, communicator.stride);
+    return collectiveSeconds(system, op.collective, op.bytes, communicator.size,
+                             communicator.stride);
   }
   case OpKind::Send:
   case OpKind::Recv:
@@ -112,8 +112,7 @@ PairProblem pairProblem(const Table &table, const Template &tmpl,
   auto carry = [&](const std::string &out, const std::string &in) {
     for (uint32_t i = 0; i < tmpl.ops.size(); ++i)
       for (const Operand &w : tmpl.ops[i].operands)
-        if (w.effect != Effect::Read &&
-            isFrame(tmpl.frames[w.frame].name, out))
+        if (w.effect != Effect::Read && isFrame(tmpl.frames[w.frame].name, out))
           for (uint32_t j = 0; j < tmpl.ops.size(); ++j)
             for (const Operand &r : tmpl.ops[j].operands)
               if (r.effect != Effect::Write &&

@@ -22,7 +22,8 @@ struct ScheduleOptions {
   double memoryShare = 0.95;
 };
 
-/// Builds the table of a module in phase kernels, on a system.
+/// Builds the table of a module in phase kernels, or of the kernels-phase
+/// program that a module in phase sched keeps, on a system.
 ///
 /// PipelineKind::Serial is the reference: one stream, program order, no byte
 /// of a temporary used twice in a call. OneFOneB orders each template on its
