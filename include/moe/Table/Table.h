@@ -231,7 +231,11 @@ struct Parameter {
   int32_t init = 1;
 };
 
-/// A range of the arena that holds optimizer shards of a bucket of parameters.
+/// A range of the arena that holds optimizer shards of a bucket of parameters:
+/// those whose gradient lies in [gradients, gradients + 4 * elements). They are
+/// of one type, and begin at the same element of weights as of gradients. The
+/// group's member i has elements [i * n, (i + 1) * n), n = elements / size, of
+/// master and moments (f32).
 struct Bucket {
   std::string name;
   /// Reduce-scatter and all-gather run over it.

@@ -1,5 +1,6 @@
 //===- CollectivesTest.cpp - Data between ranks ---------------------------===//
 
+#include "lib/Runtime/Collectives.h"
 #include "HandMade.h"
 
 using namespace moert;
@@ -131,6 +132,27 @@ TEST(Collectives, AllToAllOverflowNamesLayerAndRows) {
       << error;
   // The next step is none the worse for it.
   EXPECT_EQ(exchange(h, *engine, {1, 1, 1, 1}).second, "");
+}
+
+TEST(Collectives, OverflowSetsTheFlagAndWritesNothingPastTheCapacity) {
+  HandMade h = allToAll(3);
+  float x[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}}, y[2][4] = {};
+  int32_t send[2][2] = {{0, 4}, {1, 2}}, recv[2][2] = {{0, 1}, {4, 2}};
+  int32_t flags[2] = {};
+  std::vector<void *> pointers[2];
+  std::vector<Part> parts;
+  for (int m : {0, 1}) {
+    pointers[m] = {x[m], send[m], recv[m], &flags[m], y[m]};
+    parts.push_back({&h.op(3), pointers[m].data(), 3});
+  }
+  size_t member = 0;
+  EXPECT_EQ(runCollective(parts, member),
+            "overflows: layer 3 needs 6 rows, its capacity is 3");
+  EXPECT_EQ(member, 1u);
+  EXPECT_EQ(flags[0], 0);
+  EXPECT_EQ(flags[1], 4);
+  EXPECT_EQ(Floats(y[0], y[0] + 4), Floats({5, 0, 0, 0}));
+  EXPECT_EQ(Floats(y[1], y[1] + 4), Floats({1, 2, 3, 0}));
 }
 
 TEST(Collectives, AllToAllChecksCounts) {
