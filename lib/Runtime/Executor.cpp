@@ -14,12 +14,23 @@ static bool communicates(const Op &op) {
          op.kind == OpKind::Recv;
 }
 
+/// Is it read by the host, as it issues the op?
+static bool readByHost(const Template &t, const Operand &operand) {
+  return operand.effect == Effect::Read &&
+         t.frames[operand.frame].kind == FrameKind::Host;
+}
+
 Executor::Schedule::Schedule(const Table &table, uint32_t program)
     : view(table, program), streamOps(table.streams.size()),
       communicatorOps(table.communicators.size()) {
   int64_t calls = view.program().calls.size();
-  for (int64_t call = 0, flat = 0; call < calls; ++call)
-    for (const Op &op : view.templateOf(call).ops) {
+  for (int64_t call = 0, flat = 0; call < calls; ++call) {
+    const Template &t = view.templateOf(call);
+    for (const Op &op : t.ops) {
+      for (const Operand &operand : op.operands)
+        if (readByHost(t, operand) &&
+            (hostReaders.empty() || hostReaders.back() != flat))
+          hostReaders.push_back(flat);
       streamOps[op.stream].push_back(flat);
       if (communicates(op))
         communicatorOps[op.communicator].push_back(flat);
@@ -28,6 +39,7 @@ Executor::Schedule::Schedule(const Table &table, uint32_t program)
         blockingReads.push_back(flat);
       ++flat;
     }
+  }
 }
 
 std::pair<int64_t, const Op *> Executor::Schedule::at(int64_t flat) const {
@@ -64,7 +76,7 @@ void Executor::reset() {
     }
     state.nextOnCommunicator.assign(table.communicators.size(), 0);
     state.posted.assign(table.communicators.size(), 0);
-    state.nextRead = 0;
+    state.nextRead = state.nextHostReader = 0;
   }
   arrived.assign(table.communicators.size(),
                  std::vector<int64_t>(table.ranks, 0));
@@ -75,6 +87,8 @@ void Executor::reset() {
 
 bool Executor::run(std::string &error) {
   reset();
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank)
+    issue(rank);
   for (uint32_t rank = 0; rank < ranks.size(); ++rank)
     advance(rank);
   std::vector<std::thread> helpers;
@@ -92,6 +106,29 @@ bool Executor::run(std::string &error) {
 //===----------------------------------------------------------------------===//
 // Starting ops
 //===----------------------------------------------------------------------===//
+
+/// The host reads what it passes by value to the ops that it issues now.
+void Executor::issue(uint32_t rank) {
+  const Schedule &schedule = scheduleOf(rank);
+  RankState &state = states[rank];
+  const std::vector<int64_t> &readers = schedule.hostReaders;
+  int64_t limit = issueLimit(rank);
+  for (size_t &next = state.nextHostReader;
+       next < readers.size() && readers[next] < limit; ++next) {
+    auto [call, op] = schedule.at(readers[next]);
+    std::vector<char> &values = state.hostValues[readers[next]];
+    // A graph keeps the values that it was made with.
+    if (op->capture >= 0 && !values.empty())
+      continue;
+    values.clear();
+    for (const Operand &operand : op->operands)
+      if (readByHost(schedule.view.templateOf(call), operand)) {
+        Range range = schedule.view.range(call, operand);
+        const char *arena = ranks[rank].arena.data();
+        values.insert(values.end(), arena + range.begin, arena + range.end);
+      }
+  }
+}
 
 void Executor::advance(uint32_t rank) {
   for (uint32_t stream = 0; stream < table.streams.size(); ++stream)
@@ -177,6 +214,10 @@ void Executor::postCollective(Task &task) {
   if (++count < c.size)
     return;
   count = 0;
+  task.members.clear();
+  for (int64_t m = 0; m < c.size; ++m)
+    task.members.push_back(
+        postedTask(first + m * c.stride, task.op->communicator));
   makeReady(task);
 }
 
@@ -194,6 +235,7 @@ void Executor::postPair(Task &task) {
     return fail("a send and its receive differ in type or size on "
                 "communicator '" +
                 c.name + "': " + describe(send) + " and " + describe(recv));
+  send.members = {&send, &recv};
   makeReady(send);
 }
 
@@ -275,8 +317,13 @@ void Executor::work() {
 }
 
 void Executor::prepare(Task &task) {
-  gatherPointers(task);
   task.tiles = 1;
+  if (communicates(*task.op)) {
+    for (Task *member : task.members)
+      gatherPointers(*member);
+    return;
+  }
+  gatherPointers(task);
   if (task.op->kind != OpKind::Launch)
     return;
   task.launch = {&table.kernels[task.op->kernel], &task.op->operands,
@@ -288,27 +335,19 @@ void Executor::prepare(Task &task) {
 void Executor::gatherPointers(Task &task) {
   const ScheduleView &view = scheduleOf(task.rank).view;
   const Template &t = view.templateOf(task.call);
-  size_t count = task.op->operands.size();
-  task.pointers.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    const Operand &operand = task.op->operands[i];
-    char *now =
-        ranks[task.rank].arena.at<char>(view.range(task.call, operand).begin);
-    bool freezes = task.op->capture >= 0 && operand.effect == Effect::Read &&
-                   t.frames[operand.frame].kind == FrameKind::Host;
-    task.pointers[i] = freezes ? frozen(task, i, now) : now;
+  char *hostValue = nullptr;
+  task.pointers.clear();
+  for (const Operand &operand : task.op->operands) {
+    if (readByHost(t, operand)) {
+      if (!hostValue)
+        hostValue = states[task.rank].hostValues.at(task.flat).data();
+      task.pointers.push_back(hostValue);
+      hostValue += operand.bytes();
+    } else {
+      task.pointers.push_back(ranks[task.rank].arena.at<char>(
+          view.range(task.call, operand).begin));
+    }
   }
-}
-
-/// A graph keeps the host values that it was made with.
-void *Executor::frozen(const Task &task, size_t operand, const void *now) {
-  std::lock_guard<std::mutex> lock(frozenMutex);
-  std::vector<char> &value = frozenValues[{task.rank, task.flat, operand}];
-  if (value.empty()) {
-    auto *bytes = static_cast<const char *>(now);
-    value.assign(bytes, bytes + task.op->operands[operand].bytes());
-  }
-  return value.data();
 }
 
 std::string Executor::execute(Task &task, int64_t begin, int64_t end) {
@@ -329,37 +368,21 @@ std::string Executor::execute(Task &task, int64_t begin, int64_t end) {
 }
 
 std::string Executor::transfer(Task &task) {
-  const Communicator &c = table.communicators[task.op->communicator];
-  // The others have posted theirs and wait for this: their slots are still.
-  auto other = [&](int64_t rank) -> Task & {
-    Task *posted = nullptr;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      posted = postedTask(rank, task.op->communicator);
-    }
-    if (posted != &task)
-      gatherPointers(*posted);
-    return *posted;
-  };
   if (task.op->kind == OpKind::Send) {
-    Task &recv =
-        other(memberOf(c, task.rank, positionIn(c, task.rank) + task.op->peer));
     if (int64_t bytes = task.op->operands[0].bytes())
-      std::memmove(recv.pointers[0], task.pointers[0], bytes);
+      std::memmove(task.members[1]->pointers[0], task.pointers[0], bytes);
     return "";
   }
-  std::vector<Task *> tasks;
   std::vector<Part> parts;
-  for (int64_t m = 0; m < c.size; ++m) {
-    Task &t = other(memberOf(c, task.rank, m));
-    const ScheduleView &view = scheduleOf(t.rank).view;
-    tasks.push_back(&t);
-    parts.push_back({t.op, t.pointers.data(),
-                     view.layer(t.call, t.flat - view.firstOpOf(t.call))});
+  for (const Task *member : task.members) {
+    const ScheduleView &view = scheduleOf(member->rank).view;
+    parts.push_back({member->op, member->pointers.data(),
+                     view.layer(member->call,
+                                member->flat - view.firstOpOf(member->call))});
   }
   size_t member = 0;
   std::string problem = runCollective(parts, member);
-  return problem.empty() ? "" : describe(*tasks[member]) + " " + problem;
+  return problem.empty() ? "" : describe(*task.members[member]) + " " + problem;
 }
 
 //===----------------------------------------------------------------------===//
@@ -368,28 +391,21 @@ std::string Executor::transfer(Task &task) {
 
 void Executor::finish(const Task &task) {
   if (!communicates(*task.op)) {
-    uint32_t rank = task.rank;
-    complete(rank, task);
-    return advance(rank);
+    complete(task);
+    return advance(task.rank);
   }
   // Slots are used again as ranks advance: complete all members first.
-  uint32_t communicator = task.op->communicator;
-  const Communicator &c = table.communicators[communicator];
-  std::vector<int64_t> members;
-  if (task.op->kind == OpKind::Collective)
-    for (int64_t m = 0; m < c.size; ++m)
-      members.push_back(memberOf(c, task.rank, m));
-  else
-    members = {task.rank, memberOf(c, task.rank,
-                                   positionIn(c, task.rank) + task.op->peer)};
-  for (int64_t rank : members)
-    complete(rank, *postedTask(rank, communicator));
-  for (int64_t rank : members)
+  std::vector<uint32_t> done;
+  for (const Task *member : task.members)
+    done.push_back(member->rank);
+  for (const Task *member : task.members)
+    complete(*member);
+  for (uint32_t rank : done)
     advance(rank);
 }
 
-void Executor::complete(uint32_t rank, const Task &task) {
-  RankState &state = states[rank];
+void Executor::complete(const Task &task) {
+  RankState &state = states[task.rank];
   state.done[task.flat] = 1;
   --state.remaining;
   StreamState &stream = state.streams[task.op->stream];
@@ -399,8 +415,13 @@ void Executor::complete(uint32_t rank, const Task &task) {
     ++state.nextOnCommunicator[task.op->communicator];
     state.posted[task.op->communicator] = 0;
   }
-  if (task.op->kind == OpKind::HostRead && task.op->capture < 0)
+  if (task.op->capture >= 0)
+    return;
+  state.hostValues.erase(task.flat);
+  if (task.op->kind == OpKind::HostRead) {
     ++state.nextRead;
+    issue(task.rank);
+  }
 }
 
 void Executor::fail(const std::string &message) {

@@ -4,7 +4,9 @@
 // host read that is not done. An op may start when it is issued, the earlier
 // ops of its stream are done, its waits are done, and, if it communicates, the
 // earlier ops of its rank on its communicator are done. A collective runs when
-// all members may start theirs, a send when its receive may start.
+// all members may start theirs, a send when its receive may start. Operands in
+// host frames are read as the host issues the op; those of captured ops as it
+// does for the first time.
 //
 // All state is under one mutex; only the ops themselves run outside of it.
 //
@@ -19,7 +21,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <random>
-#include <tuple>
+#include <unordered_map>
 
 namespace moert {
 
@@ -41,11 +43,11 @@ public:
 
 private:
   /// What ranks of one program share: its ops by stream and by communicator,
-  /// and the reads that block the host.
+  /// the reads that block the host, and the ops with operands in host frames.
   struct Schedule {
     ScheduleView view;
     std::vector<std::vector<int64_t>> streamOps, communicatorOps;
-    std::vector<int64_t> blockingReads;
+    std::vector<int64_t> blockingReads, hostReaders;
 
     Schedule(const Table &table, uint32_t program);
     /// The call and the op of a flat index.
@@ -66,6 +68,8 @@ private:
     int64_t nextTile = 0, doneTiles = 0;
     Launch launch;
     std::vector<void *> pointers;
+    /// Those that a collective or a send moves data between, in order.
+    std::vector<Task *> members;
   };
 
   struct StreamState {
@@ -81,7 +85,9 @@ private:
     /// By communicator: the next op, and if that one waits for its peers.
     std::vector<size_t> nextOnCommunicator;
     std::vector<uint8_t> posted;
-    size_t nextRead = 0;
+    size_t nextRead = 0, nextHostReader = 0;
+    /// By op: what its operands in host frames held, one after the other.
+    std::unordered_map<int64_t, std::vector<char>> hostValues;
     int64_t remaining = 0;
   };
 
@@ -92,6 +98,7 @@ private:
   void reset();
 
   // Under the mutex.
+  void issue(uint32_t rank);
   void advance(uint32_t rank);
   void tryStart(uint32_t rank, uint32_t stream);
   void post(Task &task);
@@ -104,8 +111,9 @@ private:
   Task &pick();
   void drop();
   void prepare(Task &task);
+  void gatherPointers(Task &task);
   void finish(const Task &task);
-  void complete(uint32_t rank, const Task &task);
+  void complete(const Task &task);
   void fail(const std::string &message);
   std::string deadlock() const;
   std::string blocker(uint32_t rank, uint32_t stream) const;
@@ -114,8 +122,6 @@ private:
   void work();
   std::string execute(Task &task, int64_t begin, int64_t end);
   std::string transfer(Task &task);
-  void gatherPointers(Task &task);
-  void *frozen(const Task &task, size_t operand, const void *now);
   std::string describe(uint32_t rank, int64_t flat) const;
   std::string describe(const Task &task) const {
     return describe(task.rank, task.flat);
@@ -137,11 +143,6 @@ private:
   std::vector<Task *> ready;
   int64_t running = 0, idle = 0;
   std::string failure;
-
-  /// First values of host operands of captured ops, by rank, op and operand.
-  std::mutex frozenMutex;
-  std::map<std::tuple<uint32_t, int64_t, size_t>, std::vector<char>>
-      frozenValues;
 };
 
 } // namespace moert

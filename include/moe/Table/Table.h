@@ -126,9 +126,9 @@ enum class CollectiveKind : uint8_t {
   ExchangeCounts,
   /// (x[R,w], sendCounts[E], recvCounts[E], flag) -> y[C,w]. Both counts are
   /// Host operands, read as the host issues the op. Rows for member i are the
-  /// sum of its block of E/size
-  /// counts. If the received rows exceed C nothing is written past C and the
-  /// overflow flag (i32, ReadWrite) is set to 1 + the location's layer.
+  /// sum of its block of E/size counts. If the received rows exceed C nothing
+  /// is written past C and the overflow flag (i32, ReadWrite) is set to 1 + the
+  /// location's layer.
   AllToAll,
   /// (x) -> y, sums f32 or takes the maximum of i32, in member order.
   AllReduceSum,

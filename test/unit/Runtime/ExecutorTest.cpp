@@ -83,6 +83,13 @@ TEST(Executor, HostReadHoldsUpWhatIsIssuedLater) {
   EXPECT_GT(h.seedsThatDiffer(expected, 1), 0);
 }
 
+TEST(Executor, HostOperandsAreReadAtIssue) {
+  // The next read may overwrite what the host has passed on already.
+  HandMade h = readBack();
+  h.hostRead(kIn, kHost, 2, {});
+  EXPECT_EQ(h.seedsThatDiffer({2, 4, 6, 8, 22, 24, 26, 28}), 0);
+}
+
 TEST(Executor, CapturedHostValuesFreeze) {
   HandMade eager = readBack(), captured = readBack();
   captured.capture(2, 3);
