@@ -71,23 +71,24 @@ void DistAttr::print(AsmPrinter &printer) const {
 
 LogicalResult DistAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                StringAttr grid, ArrayRef<AxisDist> axes) {
-  ArrayRef<StringRef> known;
-  static const StringRef attention[] = {"dp"}, experts[] = {"ep", "edp"};
-  if (grid.getValue() == "attention")
-    known = attention;
-  else if (grid.getValue() == "experts")
-    known = experts;
-  else
+  ArrayRef<StringRef> known = gridAxes(grid.getValue());
+  if (known.empty())
     return emitError() << "unknown grid '" << grid.getValue()
                        << "', expected attention or experts";
   llvm::SmallDenseSet<StringAttr> seen;
+  const StringRef *last = known.begin();
   for (const AxisDist &axis : axes) {
-    if (!llvm::is_contained(known, axis.axis.getValue()))
+    const StringRef *at = llvm::find(known, axis.axis.getValue());
+    if (at == known.end())
       return emitError() << "grid '" << grid.getValue() << "' has no axis '"
                          << axis.axis.getValue() << "'";
     if (!seen.insert(axis.axis).second)
       return emitError() << "axis '" << axis.axis.getValue()
                          << "' is named twice";
+    if (at < last)
+      return emitError() << "axis '" << axis.axis.getValue()
+                         << "' must come before '" << *last << "'";
+    last = at;
     if (axis.kind == DistKind::Sharded && axis.dim < 0)
       return emitError() << "sharded dimension must not be negative";
   }
@@ -153,9 +154,34 @@ RankedTensorType mlir::moe::withDist(RankedTensorType type, DistAttr dist) {
 }
 
 RankedTensorType mlir::moe::cotangentType(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
   DistAttr dist = getDist(type);
-  return withDist(tensor, dist ? dist.dual() : DistAttr());
+  if (!dist)
+    return cast<RankedTensorType>(type);
+  SmallVector<AxisDist> axes(dist.getAxes());
+  for (AxisDist &axis : axes)
+    if (axis.kind == DistKind::PartialSum || axis.kind == DistKind::PartialMax)
+      axis.kind = DistKind::Varying;
+  return withDist(cast<RankedTensorType>(type),
+                  DistAttr::get(type.getContext(), dist.getGrid(), axes));
+}
+
+RankedTensorType mlir::moe::gradientType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  Type element = tensor.getElementType();
+  if (!element.isF64())
+    element = Float32Type::get(type.getContext());
+  DistAttr dist = getDist(type);
+  return RankedTensorType::get(tensor.getShape(), element,
+                               dist ? dist.dual() : DistAttr());
+}
+
+ArrayRef<StringRef> mlir::moe::gridAxes(StringRef grid) {
+  static const StringRef attention[] = {"dp"}, experts[] = {"ep", "edp"};
+  if (grid == "attention")
+    return attention;
+  if (grid == "experts")
+    return experts;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//

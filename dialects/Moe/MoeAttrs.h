@@ -38,8 +38,16 @@ DistAttr getDist(Type type);
 DistAttr getDist(Value value);
 /// The type with another distribution (null: none).
 RankedTensorType withDist(RankedTensorType type, DistAttr dist);
-/// Type of the gradient of a value: same shape and element, dual distribution.
+/// Type of the cotangent of data: same shape, element and distribution, except
+/// that the cotangent of a partial value is varying (each rank holds that of
+/// its own part). So the dual of moe.vary is an all_reduce, and that of an
+/// all_reduce moe.vary.
 RankedTensorType cotangentType(Type type);
+/// Type of the gradient accumulator of a parameter: same shape, f32 (f64 of an
+/// f64 parameter), DistAttr::dual of its distribution.
+RankedTensorType gradientType(Type type);
+/// Axes of a grid, in order; empty for an unknown grid.
+ArrayRef<StringRef> gridAxes(StringRef grid);
 
 /// Names of module attributes.
 inline constexpr StringLiteral kPhaseAttr = "moe.phase";

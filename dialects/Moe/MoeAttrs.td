@@ -27,6 +27,11 @@ def Moe_DistAttr : Moe_Attr<"Dist", "dist", [
     * `flat`: rank i holds block i of the flattened, padded bucket
     * `partial_sum`, `partial_max`: the value is the reduction over the ranks
 
+    The lattice: along an axis, all data that an op reads must lie in the same
+    way, and whole (not partial); `moe.vary` takes invariant to varying. A
+    parameter may be invariant where the rows vary; one that is stacked by
+    expert may be sharded there. Nothing but collectives reads shards of data.
+
     The grid is `attention` (axes dp) or `experts` (axes ep, edp): two
     factorings of the same ranks of a pipeline stage.
 
@@ -41,8 +46,9 @@ def Moe_DistAttr : Moe_Attr<"Dist", "dist", [
     AxisDist getAxis(StringRef name) const;
     /// The same with one entry replaced (added if absent).
     DistAttr with(StringRef axis, DistKind kind, int64_t dim = 0) const;
-    /// Distribution of the gradient of a value with this one: invariant and
-    /// partial_sum are dual, the others their own.
+    /// Distribution of a parameter's gradient before it is reduced: invariant
+    /// and partial_sum are dual, the others their own. (A cotangent of data is
+    /// another thing: see cotangentType.)
     DistAttr dual() const;
     /// Whether some axis has this kind.
     bool has(DistKind kind) const;

@@ -30,6 +30,9 @@ class Moe_WeightGradOp<string mnemonic, list<string> computeMethods = []>
                                    ["inferDistribution"]>]>;
 
 defvar Moe_Rankwise = DeclareOpInterfaceMethods<Moe_DistributedOpInterface>;
+defvar Moe_RankwiseParameter =
+    DeclareOpInterfaceMethods<Moe_DistributedOpInterface,
+                              ["getParameterOperand"]>;
 defvar Moe_Differentiable =
     DeclareOpInterfaceMethods<Moe_DifferentiableOpInterface>;
 defvar Moe_DifferentiableWeight =

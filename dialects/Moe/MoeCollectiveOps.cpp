@@ -5,12 +5,18 @@ using namespace mlir::moe;
 
 using SavedFn = llvm::function_ref<Value(Value)>;
 
-/// Error unless operand 0 has kind `want` along the op's axis.
+/// Error unless operand 0 has one of the kinds `wanted` along the op's axis.
 template <typename Op>
 static LogicalResult expectKind(Op op, DistAttr dist,
                                 ArrayRef<DistKind> wanted) {
   if (!dist)
     return op.emitOpError() << "operand #0 must have a distribution";
+  if (llvm::none_of(dist.getAxes(), [&](const AxisDist &axis) {
+        return axis.axis.getValue() == op.getAxis();
+      }))
+    return op.emitOpError()
+           << "goes over '" << op.getAxis()
+           << "', which operand #0 does not name (" << dist << ")";
   DistKind got = dist.getAxis(op.getAxis()).kind;
   if (llvm::is_contained(wanted, got))
     return success();
@@ -18,8 +24,9 @@ static LogicalResult expectKind(Op op, DistAttr dist,
   llvm::interleave(
       wanted, diag, [&](DistKind kind) { diag << stringifyDistKind(kind); },
       " or ");
-  return diag << " along '" << op.getAxis() << "', but is "
-              << stringifyDistKind(got);
+  diag << " along '" << op.getAxis() << "', but is " << stringifyDistKind(got);
+  diag.attachNote(op->getOperand(0).getLoc()) << "operand #0 is here";
+  return diag;
 }
 
 //===----------------------------------------------------------------------===//
@@ -109,7 +116,7 @@ AllReduceOp::inferDistribution(ArrayRef<DistAttr> operands,
                                SmallVectorImpl<DistAttr> &results) {
   DistKind kind = getReduction() == Reduction::Sum ? DistKind::PartialSum
                                                    : DistKind::PartialMax;
-  if (failed(expectKind(*this, operands[0], kind)))
+  if (failed(expectKind(*this, operands[0], {kind, DistKind::Varying})))
     return failure();
   results.assign(1, operands[0].with(getAxis(), DistKind::Invariant));
   return success();
@@ -117,13 +124,12 @@ AllReduceOp::inferDistribution(ArrayRef<DistAttr> operands,
 
 SmallVector<Value>
 AllReduceOp::buildDataGrad(OpBuilder &b, ArrayRef<Value> cotangents, SavedFn) {
-  // The result is invariant, its cotangent partial; so is that of the input,
-  // which is then invariant: reduce once more.
+  // A maximum only shifts what is exponentiated: it has no cotangent.
   if (getReduction() != Reduction::Sum)
     return {Value()};
-  return {AllReduceOp::create(b, getLoc(), cotangentType(getInput().getType()),
-                              cotangents[0], getAxis(), getReduction(),
-                              getModule())};
+  // Each rank's part counts once in the sum.
+  return {VaryOp::create(b, getLoc(), cotangentType(getInput().getType()),
+                         cotangents[0], getAxis(), getModule())};
 }
 
 LogicalResult ReduceScatterOp::verify() {
@@ -136,7 +142,8 @@ LogicalResult ReduceScatterOp::verify() {
 LogicalResult
 ReduceScatterOp::inferDistribution(ArrayRef<DistAttr> operands,
                                    SmallVectorImpl<DistAttr> &results) {
-  if (failed(expectKind(*this, operands[0], DistKind::PartialSum)))
+  if (failed(expectKind(*this, operands[0],
+                        {DistKind::PartialSum, DistKind::Varying})))
     return failure();
   results.assign(1, operands[0].with(getAxis(), DistKind::Sharded, 0));
   return success();
@@ -146,7 +153,8 @@ SmallVector<Value> ReduceScatterOp::buildDataGrad(OpBuilder &b,
                                                   ArrayRef<Value> cotangents,
                                                   SavedFn) {
   return {AllGatherOp::create(b, getLoc(), cotangentType(getInput().getType()),
-                              cotangents[0], getAxis(), false, getModule())};
+                              cotangents[0], getAxis(), /*varying=*/true,
+                              getModule())};
 }
 
 LogicalResult AllGatherOp::verify() {
@@ -161,6 +169,9 @@ AllGatherOp::inferDistribution(ArrayRef<DistAttr> operands,
                                SmallVectorImpl<DistAttr> &results) {
   if (failed(expectKind(*this, operands[0], DistKind::Sharded)))
     return failure();
+  if (operands[0].getAxis(getAxis()).dim != 0)
+    return emitOpError() << "operand #0 must be sharded(0) along '" << getAxis()
+                         << "', but is " << operands[0];
   results.assign(1, operands[0].with(getAxis(), getVarying()
                                                     ? DistKind::Varying
                                                     : DistKind::Invariant));
@@ -169,11 +180,14 @@ AllGatherOp::inferDistribution(ArrayRef<DistAttr> operands,
 
 SmallVector<Value>
 AllGatherOp::buildDataGrad(OpBuilder &b, ArrayRef<Value> cotangents, SavedFn) {
-  // Varying result: each rank's own cotangent, a partial sum of the shard's.
-  // Invariant result: its cotangent is a partial sum as well.
-  return {ReduceScatterOp::create(b, getLoc(),
-                                  cotangentType(getInput().getType()),
-                                  cotangents[0], getAxis(), getModule())};
+  // Of a varying result each rank has a cotangent of its own, which add up; of
+  // an invariant one all have the same.
+  auto type = cotangentType(getInput().getType());
+  if (getVarying())
+    return {ReduceScatterOp::create(b, getLoc(), type, cotangents[0], getAxis(),
+                                    getModule())};
+  return {SliceOp::create(b, getLoc(), type, cotangents[0], getAxis(),
+                          getModule())};
 }
 
 LogicalResult SliceOp::verify() {
@@ -194,7 +208,8 @@ LogicalResult SliceOp::inferDistribution(ArrayRef<DistAttr> operands,
 SmallVector<Value> SliceOp::buildDataGrad(OpBuilder &b,
                                           ArrayRef<Value> cotangents, SavedFn) {
   return {AllGatherOp::create(b, getLoc(), cotangentType(getInput().getType()),
-                              cotangents[0], getAxis(), false, getModule())};
+                              cotangents[0], getAxis(), /*varying=*/false,
+                              getModule())};
 }
 
 LogicalResult VaryOp::verify() {
@@ -212,7 +227,7 @@ LogicalResult VaryOp::inferDistribution(ArrayRef<DistAttr> operands,
 
 SmallVector<Value> VaryOp::buildDataGrad(OpBuilder &b,
                                          ArrayRef<Value> cotangents, SavedFn) {
-  // The cotangent of an invariant value is a partial sum: each rank's own
-  // share, as it is; whoever needs the whole reduces it.
-  return {cotangents[0]};
+  return {AllReduceOp::create(b, getLoc(), cotangentType(getInput().getType()),
+                              cotangents[0], getAxis(), Reduction::Sum,
+                              getModule())};
 }

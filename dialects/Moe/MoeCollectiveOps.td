@@ -55,6 +55,10 @@ def Moe_AllToAllOp : Moe_CollectiveOp<"all_to_all"> {
 
 def Moe_AllReduceOp : Moe_CollectiveOp<"all_reduce"> {
   let summary = "Reduce a partial value; the result is invariant";
+  let description = [{
+    Also of a varying value, which is then taken as partial. The dual of a sum
+    is `moe.vary`.
+  }];
   let arguments = (ins Moe_Tensor:$input, StrAttr:$axis,
                        Moe_ReductionAttr:$reduction, Moe_ModuleAttr:$module);
   let results = (outs Moe_Tensor:$result);
@@ -62,6 +66,10 @@ def Moe_AllReduceOp : Moe_CollectiveOp<"all_reduce"> {
 
 def Moe_ReduceScatterOp : Moe_CollectiveOp<"reduce_scatter"> {
   let summary = "Reduce a partial value; rank i keeps block i of dimension 0";
+  let description = [{
+    Also of a varying value, which is then taken as partial. Its dual is an
+    all_gather to varying.
+  }];
   let arguments = (ins Moe_Tensor:$input, StrAttr:$axis,
                        Moe_ModuleAttr:$module);
   let results = (outs Moe_Tensor:$result);
@@ -81,6 +89,7 @@ def Moe_AllGatherOp : Moe_CollectiveOp<"all_gather"> {
 
 def Moe_SliceOp : Moe_CollectiveOp<"slice"> {
   let summary = "Rank i takes block i of dimension 0 of an invariant value";
+  let description = "No communication; its dual is an all_gather to invariant.";
   let arguments = (ins Moe_Tensor:$input, StrAttr:$axis,
                        Moe_ModuleAttr:$module);
   let results = (outs Moe_Tensor:$result);

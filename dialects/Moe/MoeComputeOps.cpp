@@ -16,34 +16,6 @@ static DictionaryAttr numbers(MLIRContext *context,
   return builder.getDictionaryAttr(attributes);
 }
 
-/// The weight's gradient is partial along the axes that the rows vary along,
-/// unless the weight is sharded there.
-static LogicalResult inferWeightGrad(Operation *op, Value accumulator,
-                                     ArrayRef<DistAttr> operands,
-                                     SmallVectorImpl<DistAttr> &results) {
-  DistAttr acc = operands[op->getNumOperands() - 1];
-  for (auto [i, dist] : llvm::enumerate(operands.drop_back())) {
-    if (!dist)
-      continue;
-    if (dist.has(DistKind::PartialSum) || dist.has(DistKind::PartialMax))
-      return op->emitOpError()
-             << "uses operand #" << i
-             << " as a whole value, but it is partial (" << dist << ")";
-    for (const AxisDist &axis : dist.getAxes()) {
-      if (axis.kind != DistKind::Varying || !acc)
-        continue;
-      DistKind sum = acc.getAxis(axis.axis.getValue()).kind;
-      if (sum != DistKind::PartialSum && sum != DistKind::Sharded)
-        return op->emitOpError()
-               << "sums rows that vary along '" << axis.axis.getValue()
-               << "' into an accumulator that is " << stringifyDistKind(sum)
-               << " there; it must be partial_sum";
-    }
-  }
-  results.assign(1, acc);
-  return success();
-}
-
 static LogicalResult verifyAccumulator(Operation *op, Value accumulator,
                                        Value result) {
   if (accumulator.getType() != result.getType())
@@ -139,6 +111,8 @@ LogicalResult RmsNormDgradOp::verify() {
                      tensorOf(getInput()).getShape());
 }
 
+int64_t RmsNormDgradOp::getParameterOperand() { return 1; }
+
 DictionaryAttr RmsNormDgradOp::getKernelAttributes() {
   return numbers(getContext(), {{"eps", getEps().convertToDouble()}});
 }
@@ -196,6 +170,8 @@ LogicalResult LinearDgradOp::verify() {
   return expectShape(*this, "result", getResult(),
                      {dim(getCotangent(), 0), dim(getWeight(), 1)});
 }
+
+int64_t LinearDgradOp::getParameterOperand() { return 1; }
 
 double LinearDgradOp::getFlops() {
   return 2.0 * dim(getCotangent(), 0) * dim(getWeight(), 0) *
@@ -345,6 +321,16 @@ LogicalResult AddOp::verify() {
                      tensorOf(getLhs()).getShape());
 }
 
+LogicalResult AddOp::inferDistribution(ArrayRef<DistAttr> operands,
+                                       SmallVectorImpl<DistAttr> &results) {
+  bool linear = operands[0] && operands[0] == operands[1] &&
+                !operands[0].has(DistKind::PartialMax);
+  if (!linear)
+    return inferRankwise(*this, operands, results);
+  results.assign(1, operands[0]);
+  return success();
+}
+
 SmallVector<Value> AddOp::buildDataGrad(OpBuilder &, ArrayRef<Value> cotangents,
                                         SavedFn) {
   return {cotangents[0], cotangents[0]};
@@ -413,7 +399,7 @@ DictionaryAttr CrossEntropyGradOp::getKernelAttributes() {
   NumericClass Op::getNumericClass() { return NumericClass::Deterministic; }   \
   LogicalResult Op::inferDistribution(ArrayRef<DistAttr> operands,             \
                                       SmallVectorImpl<DistAttr> &results) {    \
-    return inferWeightGrad(*this, getAccumulator(), operands, results);        \
+    return inferWeightGrad(*this, operands, results);                          \
   }
 MOE_WEIGHT_GRAD(EmbeddingWgradOp)
 MOE_WEIGHT_GRAD(RmsNormWgradOp)

@@ -52,7 +52,7 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", ["getKernelAttributes"],
 }
 
 def Moe_RmsNormDgradOp : Moe_ComputeOp<"rms_norm_dgrad",
-    ["getKernelAttributes"], [Moe_Rankwise]> {
+    ["getKernelAttributes"], [Moe_RankwiseParameter]> {
   let summary = "Gradient of rms_norm's input";
   let arguments = (ins Moe_Tensor:$input, Moe_Tensor:$weight,
                        Moe_Tensor:$cotangent, F64Attr:$eps,
@@ -84,7 +84,7 @@ def Moe_LinearOp : Moe_ComputeOp<"linear", ["getFlops"],
 }
 
 def Moe_LinearDgradOp : Moe_ComputeOp<"linear_dgrad", ["getFlops"],
-                                      [Moe_Rankwise]> {
+                                      [Moe_RankwiseParameter]> {
   let summary = "Gradient of linear's input: dy * weight";
   let arguments = (ins Moe_Tensor:$cotangent, Moe_Tensor:$weight,
                        Moe_ModuleAttr:$module);
@@ -146,8 +146,14 @@ def Moe_AttentionGradOp : Moe_ComputeOp<"attention_grad",
                       Moe_Tensor:$dvalue);
 }
 
-def Moe_AddOp : Moe_ComputeOp<"add", [], [Moe_Rankwise, Moe_Differentiable]> {
+def Moe_AddOp : Moe_ComputeOp<"add", [],
+    [DeclareOpInterfaceMethods<Moe_DistributedOpInterface,
+                               ["inferDistribution"]>,
+     Moe_Differentiable]> {
   let summary = "Elementwise sum";
+  let description = [{
+    Linear: two partial sums, or two shards, that lie alike may be added.
+  }];
   let arguments = (ins Moe_Tensor:$lhs, Moe_Tensor:$rhs,
                        Moe_ModuleAttr:$module);
   let results = (outs Moe_Tensor:$result);

@@ -15,9 +15,14 @@ double usedBytes(Operation *op, Type type);
 double bytesMoved(Operation *op);
 /// Sum over operands that are tensors of floats.
 double inputBytes(Operation *op);
-/// The default of DistributedOpInterface.
+/// The default of DistributedOpInterface: data lie alike and whole; results lie
+/// as they do.
 LogicalResult inferRankwise(Operation *op, ArrayRef<DistAttr> operands,
                             SmallVectorImpl<DistAttr> &results);
+/// Of an op that adds a parameter's gradient to its last operand: partial_sum
+/// (or sharded by expert) where the rows vary, invariant where they don't.
+LogicalResult inferWeightGrad(Operation *op, ArrayRef<DistAttr> operands,
+                              SmallVectorImpl<DistAttr> &results);
 
 } // namespace mlir::moe
 

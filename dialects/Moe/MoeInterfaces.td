@@ -67,10 +67,17 @@ def Moe_DistributedOpInterface : OpInterface<"DistributedOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
     How distributions pass through an op; the default is that of an op that
-    treats each rank's values on their own: no operand may be partial, the
-    result varies along an axis if an operand does.
+    treats each rank's values on their own: the data that it reads lie alike,
+    and are whole; the parameter is invariant, or sharded by expert; the
+    results lie as the data do.
   }];
   let methods = [
+    InterfaceMethod<"Operand number of the parameter, -1: none.",
+      "int64_t", "getParameterOperand", (ins), [{}], [{
+        auto op = ::llvm::dyn_cast<::mlir::moe::DifferentiableOpInterface>(
+            $_op.getOperation());
+        return op ? op.getWeightOperand() : -1;
+      }]>,
     InterfaceMethod<[{
       Distribution of each result from those of the operands (null: a value
       without one, such as `!moe.rows`). Emits an error at the op if an operand

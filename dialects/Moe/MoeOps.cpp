@@ -103,6 +103,12 @@ ReturnOp LayerOp::getReturn() {
   return cast<ReturnOp>(getBody().front().getTerminator());
 }
 
+bool LayerOp::isIndexed() {
+  return llvm::any_of(getBody().getOps<ParamOp>(), [](ParamOp param) {
+    return param.getKey().contains("{i}");
+  });
+}
+
 void ModelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
                     FunctionType type) {
   buildFunction<ModelOp>(builder, state, name, type);

@@ -248,6 +248,7 @@ LogicalResult GroupedLinearDgradOp::verify() {
   return verifyGrouped(*this, getResult(), getWeight(), getRows(),
                        getCotangent());
 }
+int64_t GroupedLinearDgradOp::getParameterOperand() { return 1; }
 double GroupedLinearDgradOp::getFlops() {
   return groupedFlops(getRows(), getWeight());
 }

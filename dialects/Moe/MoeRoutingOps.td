@@ -132,7 +132,7 @@ def Moe_GroupedLinearOp : Moe_ComputeOp<"grouped_linear", ["getFlops"],
 }
 
 def Moe_GroupedLinearDgradOp : Moe_ComputeOp<"grouped_linear_dgrad",
-    ["getFlops"], [Moe_Rankwise]> {
+    ["getFlops"], [Moe_RankwiseParameter]> {
   let summary = "Gradient of grouped_linear's input";
   let arguments = (ins Moe_Tensor:$cotangent, Moe_Tensor:$weight,
                        Moe_RowsType:$rows, Moe_ModuleAttr:$module);

@@ -9,7 +9,8 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
-class Moe_FunctionOp<string mnemonic, list<Trait> traits = []>
+class Moe_FunctionOp<string mnemonic, list<Trait> traits = [],
+                     string declarations = "">
     : Moe_Op<mnemonic, !listconcat([FunctionOpInterface, IsolatedFromAbove,
         SingleBlock], traits)> {
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -23,12 +24,16 @@ class Moe_FunctionOp<string mnemonic, list<Trait> traits = []>
     ArrayRef<Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ArrayRef<Type> getResultTypes() { return getFunctionType().getResults(); }
     ReturnOp getReturn();
-  }];
+  }] # declarations;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "StringRef":$name, "FunctionType":$type)>];
 }
 
-def Moe_LayerOp : Moe_FunctionOp<"layer"> {
+def Moe_LayerOp : Moe_FunctionOp<"layer", [], [{
+    /// Whether the index of the application tells its parameters apart (some
+    /// pattern names `{i}`): a repeated layer, that pipeline stages share out.
+    bool isIndexed();
+  }]> {
   let summary = "Template of a layer, applied by programs";
   let description = [{
     The first argument and result are carried from layer to layer. Parameters
