@@ -186,16 +186,11 @@ Value Backward::saved(Value value) {
 Value &Backward::accumulator(ParamOp param) {
   Value &sum = grads[param.getPatterns()];
   if (!sum) {
-    auto type = cast<RankedTensorType>(cotangentType(param.getType()));
-    Type element = type.getElementType().isF64()
-                       ? type.getElementType()
-                       : Float32Type::get(type.getContext());
     OpBuilder::InsertionGuard guard(builder);
     placeDeclaration(lastGrad, lastParam);
-    auto grad = GradOp::create(
-        builder, param.getLoc(),
-        RankedTensorType::get(type.getShape(), element, type.getEncoding()),
-        param.getPatterns());
+    auto grad =
+        GradOp::create(builder, param.getLoc(), gradientType(param.getType()),
+                       param.getPatterns());
     lastGrad = grad;
     sum = grad;
   }

@@ -2,6 +2,7 @@
 
 #include "BuildBackward.h"
 #include "moe/Support/Phase.h"
+#include "moe/Transforms/Spmd/Distribution.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_VERIFYTRAINING
@@ -115,8 +116,7 @@ LogicalResult BackwardChecker::checkGrads() {
       return grad.emitOpError("is of no parameter of the layer");
     if (!summed.insert(grad.getPatterns()).second)
       return grad.emitOpError("is declared twice");
-    RankedTensorType want =
-        cast<RankedTensorType>(cotangentType(param.getType()));
+    RankedTensorType want = gradientType(param.getType());
     if (want.getShape() != grad.getType().getShape() ||
         want.getEncoding() != grad.getType().getEncoding())
       return grad.emitOpError() << "must have the shape and distribution of "
@@ -237,7 +237,9 @@ LogicalResult VerifyTraining::run(ModuleOp module) {
     for (BackwardOp backward : layer.getBody().getOps<BackwardOp>())
       if (failed(BackwardChecker(backward).check()))
         return failure();
-  return checkTrain(trains.front(), *layout);
+  if (failed(checkTrain(trains.front(), *layout)))
+    return failure();
+  return verifyDistribution(module, *layout);
 }
 
 } // namespace mlir::moe

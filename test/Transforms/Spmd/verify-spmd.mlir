@@ -31,7 +31,6 @@ moe.model @m(%ids: tensor<4xi32, #v>, %labels: tensor<4xi32, #v>) {
 
 // A weight's gradient is a partial sum where the rows vary, whole where they
 // don't; two partial sums may be added.
-// CHECK-LABEL: moe.layer @l
 #v = #moe.dist<attention, dp = varying>
 #i = #moe.dist<attention, dp = invariant>
 #s = #moe.dist<attention, dp = sharded(0)>
