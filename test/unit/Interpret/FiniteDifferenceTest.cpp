@@ -9,6 +9,7 @@
 
 #include "TestModule.h"
 #include "mlir/Pass/PassManager.h"
+#include "moe/Transforms/Spmd/Passes.h"
 #include "moe/Transforms/Training/Passes.h"
 #include "test/unit/Tolerances.h"
 #include "gtest/gtest.h"
@@ -117,7 +118,7 @@ const Case cases[] = {
 
 std::string moduleText(const std::string &body) {
   return R"(
-module attributes {moe.phase = "spmd",
+module attributes {moe.phase = "model",
   moe.layout = #moe.layout<dp = 1, ep = 1, pp = 1, micro_batch = 2, global_batch = 4, seq = 4, capacity = 0.0, layers = [2]>} {
 moe.layer @embed(%ids: tensor<8xi32>) -> tensor<8x8xf64> {
   %t = moe.param ["table"] dims [vocabulary, hidden] init normal : tensor<6x8xf64>
@@ -151,6 +152,7 @@ TEST_P(FiniteDifference, EveryGradient) {
   moe_test::TestModule test(moduleText(GetParam().body));
   ASSERT_TRUE(test.module) << test.errors;
   PassManager passes(&test.context);
+  passes.addPass(createPartition());
   passes.addPass(createDifferentiate());
   passes.addPass(createVerifyTraining());
   ASSERT_TRUE(succeeded(passes.run(*test.module))) << test.errors;
