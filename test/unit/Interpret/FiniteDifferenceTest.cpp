@@ -119,7 +119,7 @@ const Case cases[] = {
 std::string moduleText(const std::string &body) {
   return R"(
 module attributes {moe.phase = "model",
-  moe.layout = #moe.layout<dp = 1, ep = 1, pp = 1, micro_batch = 2, global_batch = 4, seq = 4, capacity = 0.0, layers = [2]>} {
+  moe.layout = #moe.layout<dp = 1, ep = 1, pp = 1, micro_batch = 2, global_batch = 4, seq = 4, capacity = 0.0, layers = [0]>} {
 moe.layer @embed(%ids: tensor<8xi32>) -> tensor<8x8xf64> {
   %t = moe.param ["table"] dims [vocabulary, hidden] init normal : tensor<6x8xf64>
   %x = moe.embedding %t, %ids module(embedding) : (tensor<6x8xf64>, tensor<8xi32>) -> tensor<8x8xf64>
