@@ -18,17 +18,28 @@ struct VerifyModel : impl::VerifyModelBase<VerifyModel> {
       module.emitError("phase model: expected exactly one moe.model");
       return signalPassFailure();
     }
-    WalkResult result = module.walk([&](Operation *op) {
+    WalkResult result = module.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<CollectiveOpInterface, BackwardOp, TrainOp, KernelOp, CallOp>(
               op)) {
         op->emitOpError("can't appear in phase model");
         return WalkResult::interrupt();
       }
-      for (Type type : op->getResultTypes())
-        if (getDist(type)) {
-          op->emitOpError("has a distribution, which phase model has not");
-          return WalkResult::interrupt();
-        }
+      auto reject = [&](StringRef what) {
+        op->emitOpError() << what << ", which phase model has not";
+        return WalkResult::interrupt();
+      };
+      if (auto apply = dyn_cast<ApplyOp>(op)) {
+        if (apply.getStage())
+          return reject("names a stage");
+        if (llvm::any_of(apply->getResultTypes(), llvm::IsaPred<SavedType>))
+          return reject("saves values for backward");
+      }
+      auto distributed = [](Type type) { return bool(getDist(type)); };
+      bool any = llvm::any_of(op->getResultTypes(), distributed);
+      for (Region &region : op->getRegions())
+        any |= llvm::any_of(region.getArgumentTypes(), distributed);
+      if (any)
+        return reject("has a distribution");
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
