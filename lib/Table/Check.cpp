@@ -53,6 +53,7 @@ public:
 
 private:
   void fail(const std::string &where, const std::string &reason) {
+    ++failures;
     if (problems.size() < 20)
       problems.push_back(where + ": " + reason);
   }
@@ -94,6 +95,8 @@ private:
 
   const Table &table;
   std::vector<std::string> problems;
+  /// With those that were too many to keep.
+  size_t failures = 0;
 };
 
 void Checker::checkJob() {
@@ -149,10 +152,10 @@ void Checker::checkTemplate(const Template &t) {
       require(seen.insert(op.capture).second, where,
               "the ops of its capture are not consecutive");
     require(std::isfinite(op.bytes), where, "bytes must be finite");
-    size_t before = problems.size();
+    size_t before = failures;
     for (const Operand &operand : op.operands)
       checkOperand(t, where, operand, op.kind == OpKind::HostRead);
-    if (problems.size() == before)
+    if (failures == before)
       checkOp(t, where, op);
   }
 }
@@ -219,14 +222,14 @@ void Checker::checkOp(const Template &t, const std::string &where,
 
 void Checker::checkCollective(const Template &t, const std::string &where,
                               const Op &op) {
-  size_t before = problems.size();
+  size_t before = failures;
   if (op.collective == CollectiveKind::AllToAll)
     checkEffects(where, op,
                  {Effect::Read, Effect::Read, Effect::Read, Effect::ReadWrite,
                   Effect::Write});
   else
     checkEffects(where, op, {Effect::Read, Effect::Write});
-  if (problems.size() != before)
+  if (failures != before)
     return;
 
   const Operand &x = op.operands.front(), &y = op.operands.back();
@@ -296,19 +299,25 @@ void Checker::checkProgram(const Program &p) {
                where, "bad ranks"))
     return;
   std::vector<bool> called(table.templates.size());
-  for (size_t i = 0; i < p.calls.size() && problems.size() < 20; ++i) {
-    if (!index(where + ", call " + std::to_string(i), "template",
-               p.calls[i].tmpl, table.templates))
-      continue;
-    called[p.calls[i].tmpl] = true;
+  size_t before = failures;
+  for (size_t i = 0; i < p.calls.size(); ++i)
+    if (p.calls[i].tmpl < called.size())
+      called[p.calls[i].tmpl] = true;
+    else
+      index(where + ", call " + std::to_string(i), "template", p.calls[i].tmpl,
+            table.templates);
+  if (failures != before)
+    return;
+  for (size_t i = 0; i < p.calls.size() && problems.size() < 20; ++i)
     checkCall(p, where, i);
-  }
   for (size_t i = 0; i < called.size(); ++i)
     if (called[i])
       checkPeers(p, table.templates[i]);
+  before = failures;
   for (const Parameter &parameter : p.parameters)
     checkParameter(p, where, parameter);
-  checkBuckets(p, where);
+  if (failures == before)
+    checkBuckets(p, where);
   int64_t ids = table.microBatches * table.microBatchSamples;
   if (!require(ids <= kMaxBytes / 4 / table.sequence, where, "too many tokens"))
     return;
