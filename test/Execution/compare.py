@@ -17,7 +17,7 @@ import re
 import struct
 import sys
 
-HEADER = pathlib.Path(__file__).parent.parent / "unit/Tolerances.h"
+HEADER = pathlib.Path(__file__).resolve().parent.parent / "unit/Tolerances.h"
 
 
 def tolerance(name):

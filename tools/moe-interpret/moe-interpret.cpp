@@ -88,6 +88,8 @@ static LogicalResult setParameters(Interpreter &interpreter) {
 }
 
 static LogicalResult run(ModuleOp module) {
+  if (steps < 1)
+    return error("--steps must be at least 1, but is " + llvm::Twine(steps));
   FailureOr<std::unique_ptr<Interpreter>> created = Interpreter::create(module);
   FailureOr<Phase> phase = getPhase(module);
   if (failed(phase) || failed(created))

@@ -238,3 +238,10 @@ INSTANTIATE_TEST_SUITE_P(Collectives, Dual, testing::ValuesIn(cases),
                          testing::PrintToStringParamName());
 
 } // namespace
+
+std::string moe_test::dualTestText() {
+  std::string text;
+  for (const Case &c : cases)
+    text += moduleText(c);
+  return text;
+}

@@ -218,4 +218,27 @@ INSTANTIATE_TEST_SUITE_P(Ops, FiniteDifference, testing::ValuesIn(cases),
                            return std::string(info.param.name);
                          });
 
+TEST(Differentiable, EveryOpIsTested) {
+  std::string text =
+      moe_test::finiteDifferenceTestText() + moe_test::dualTestText();
+  moe_test::TestModule test("module {}");
+  unsigned count = 0;
+  for (RegisteredOperationName op :
+       test.context.getRegisteredOperationsByDialect("moe")) {
+    if (!op.hasInterface<DifferentiableOpInterface>())
+      continue;
+    ++count;
+    EXPECT_NE(text.find(op.getStringRef().str() + " "), std::string::npos)
+        << op.getStringRef().str() << " is in no test";
+  }
+  EXPECT_GT(count, 20u);
+}
+
 } // namespace
+
+std::string moe_test::finiteDifferenceTestText() {
+  std::string text;
+  for (const Case &c : cases)
+    text += moduleText(c.body);
+  return text;
+}

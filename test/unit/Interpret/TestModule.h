@@ -36,6 +36,10 @@ inline std::vector<double> normals(const std::string &name, size_t count,
   return values;
 }
 
+/// The programs that FiniteDifferenceTest.cpp and DualTest.cpp run.
+std::string finiteDifferenceTestText();
+std::string dualTestText();
+
 } // namespace moe_test
 
 #endif // MOE_TEST_UNIT_INTERPRET_TESTMODULE_H
