@@ -1,0 +1,74 @@
+#include "Plan.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+static int64_t align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+void FramePlan::run(std::vector<Frame> &frames) {
+  for (const Operand *buffer : given)
+    end[buffer->frame] =
+        std::max(end[buffer->frame], buffer->offset + buffer->bytes());
+  for (Operand *buffer : open) {
+    buffer->offset = align(end[buffer->frame]);
+    end[buffer->frame] = buffer->offset + buffer->bytes();
+  }
+  for (size_t i = 0; i < frames.size(); ++i)
+    if (frames[i].bytes < 0)
+      frames[i].bytes = end[i];
+}
+
+bool FramePlan::openTemporaries(const std::vector<Frame> &frames) const {
+  return std::any_of(open.begin(), open.end(), [&](const Operand *buffer) {
+    return frames[buffer->frame].kind == FrameKind::Temporary;
+  });
+}
+
+void moert::planCalls(const Table &table, Program &program,
+                      const std::vector<size_t> &open, bool arenaGiven) {
+  int64_t end = 0;
+  auto include = [&](int64_t address, int64_t bytes) {
+    if (address >= 0)
+      end = std::max(end, address + bytes);
+  };
+  int64_t ids = table.microBatches * table.microBatchSamples * table.sequence;
+  include(program.tokens, ids * 4);
+  include(program.labels, ids * 4);
+  for (int64_t address :
+       {program.loss, program.gradNorm, program.flag, program.step})
+    include(address, 4);
+  for (const Parameter &p : program.parameters) {
+    Operand value{0, 0, p.type, p.shape, Effect::Read};
+    include(p.address, value.bytes());
+    include(p.gradient, value.elements() * 4);
+  }
+  for (const Bucket &b : program.buckets) {
+    int64_t shard =
+        b.elements / table.communicators[b.communicator].size * 4;
+    include(b.weights, b.elements * 4);
+    include(b.gradients, b.elements * 4);
+    for (int64_t address : {b.master, b.moment1, b.moment2})
+      include(address, shard);
+  }
+  for (const Call &call : program.calls)
+    for (size_t i = 0; i < call.bases.size(); ++i)
+      include(call.bases[i], table.templates[call.tmpl].frames[i].bytes);
+
+  std::map<std::string, int64_t> places;
+  for (size_t index : open)
+    for (const Frame &frame : table.templates[program.calls[index].tmpl].frames)
+      places[frame.name] = std::max(places[frame.name], frame.bytes);
+  for (auto &[name, place] : places) {
+    int64_t bytes = place;
+    place = align(end);
+    end = place + bytes;
+  }
+  for (size_t index : open) {
+    Call &call = program.calls[index];
+    for (const Frame &frame : table.templates[call.tmpl].frames)
+      call.bases.push_back(places[frame.name]);
+  }
+  if (!arenaGiven)
+    program.arenaBytes = end;
+}

@@ -1,0 +1,62 @@
+//===- Prove.cpp - The five proofs, told at the ops -----------------------===//
+
+#include "moe/Target/Table.h"
+#include "moe/Verify/Verify.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// "12.5 MiB".
+static std::string describeBytes(int64_t bytes) {
+  static const StringLiteral units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = bytes;
+  unsigned unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return llvm::formatv(unit ? "{0:f2} {1}" : "{0:f0} {1}", value, units[unit]);
+}
+
+static void reportFault(const moert::Table &table, const moert::Fault &fault,
+                        ModuleOp module, Location unknown) {
+  Operation *op = module ? findIssuedOp(module, fault.tmpl, fault.op) : nullptr;
+  InFlightDiagnostic diagnostic =
+      emitError(op ? op->getLoc() : module ? module.getLoc() : unknown);
+  diagnostic << moert::proofName(fault.proof) << ": " << fault.message;
+  if (fault.count > 1)
+    diagnostic << " (" << fault.count << " times)";
+  if (Operation *other =
+          module ? findIssuedOp(module, fault.otherTmpl, fault.otherOp)
+                 : nullptr)
+    if (other != op)
+      diagnostic.attachNote(other->getLoc()) << "the other op";
+}
+
+LogicalResult moe::proveSchedule(const moert::Table &table, ModuleOp module,
+                                 MLIRContext *context, raw_ostream &report) {
+  moert::VerifyOptions options;
+  options.value = false;
+  moert::VerifyResult result = moert::verify(table, {}, options);
+  for (const moert::Fault &fault : result.faults)
+    reportFault(table, fault, module, UnknownLoc::get(context));
+  if (!result.ok())
+    return failure();
+
+  int64_t highWater = 0;
+  for (int64_t bytes : result.highWater)
+    highWater = std::max(highWater, bytes);
+  report << "verified: " << result.ops << " ops, ";
+  if (options.value)
+    report << "5 proofs (race, agreement, memory, capture, value)";
+  else
+    report << "4 proofs (race, agreement, memory, capture; value not checked: "
+              "the module has no kernels-phase program)";
+  report << ", high-water " << describeBytes(highWater);
+  if (table.memoryLimit > 0)
+    report << " of " << describeBytes(table.memoryLimit);
+  report << "\n";
+  return success();
+}
