@@ -28,7 +28,7 @@ class Sched_IssuedOp<string mnemonic, string asmPrefix, dag specific>
     `on` $stream `` custom<Buffers>($buffers, $effects)
     (`after` `(` $waits^ `)`)? (`half` $half^)? (`module` $module^)?
     (`bytes` `(` $bytes^ `)`)? (`at` $location^)? attr-dict
-    custom<Events>(type($done))
+    `` custom<Events>(type($done))
   }];
 }
 

@@ -31,7 +31,7 @@ def Sched_Dialect : Dialect {
     * a call without addresses binds frames by name: frames of one name are one
       place in the arena;
     * a job without programs has one, over all ranks, that calls each template
-      once.
+      once; frames, but temporary and host ones, hold values from before.
 
     ```mlir
     sched.job "one layer" ranks(2) {
@@ -45,7 +45,7 @@ def Sched_Dialect : Dialect {
         %c = sched.buffer %temp : tensor<16x64xf32>
         %d = sched.buffer %temp : tensor<32x64xf32>
         %done = sched.launch @linear on @compute(%a, %b, out %c) at "fc {i}"
-        sched.collective all_gather on @comm over @ep(%c, out %d) after(%done)
+        sched.collective all_gather over @ep on @comm(%c, out %d) after(%done)
       }
     }
     ```

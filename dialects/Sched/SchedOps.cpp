@@ -204,8 +204,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 template <typename Op>
 static LogicalResult verifyCommunication(Op op,
                                          SymbolTableCollection &symbols) {
-  if (failed(expectSymbol<CommunicatorOp>(op, op.getCommunicatorAttr(),
-                                          symbols)))
+  if (failed(
+          expectSymbol<CommunicatorOp>(op, op.getCommunicatorAttr(), symbols)))
     return failure();
   return expectSymbol<StreamOp>(op, op.getStreamAttr(), symbols);
 }
@@ -241,8 +241,8 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError() << "has " << got << " " << what
                          << ", but its template has " << want;
   };
-  if (getBases() && failed(expect(getBases()->size(), callee.getFrames().size(),
-                                  "frames")))
+  if (getBases() &&
+      failed(expect(getBases()->size(), callee.getFrames().size(), "frames")))
     return failure();
   if (failed(
           expect(getImports().size(), callee.getImports().size(), "imports")))
@@ -302,8 +302,7 @@ LogicalResult CaptureOp::verify() {
       return op.emitOpError("can't be in a capture");
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   if (yield.getEvents().size() != getNumResults())
-    return emitOpError() << "has " << getNumResults()
-                         << " results, but yields " << yield.getEvents().size()
-                         << " events";
+    return emitOpError() << "has " << getNumResults() << " results, but yields "
+                         << yield.getEvents().size() << " events";
   return success();
 }

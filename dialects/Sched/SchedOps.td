@@ -40,7 +40,7 @@ def Sched_LaunchOp : Sched_IssuedOp<"launch", "$kernel ",
 }
 
 def Sched_CollectiveOp : Sched_IssuedOp<"collective",
-    "$kind `over` $communicator ",
+    "`` $kind `over` $communicator ",
     (ins Sched_CollectiveKindAttr:$kind, FlatSymbolRefAttr:$communicator)> {
   let summary = "Run a collective of a communicator";
   let description = [{
@@ -117,7 +117,7 @@ def Sched_CaptureOp : Sched_Op<"capture", [HasParent<"TemplateOp">,
   let arguments = (ins StrAttr:$name);
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Sched_Event>:$events);
-  let assemblyFormat = "$name $body attr-dict custom<Events>(type($events))";
+  let assemblyFormat = "$name $body attr-dict `` custom<Events>(type($events))";
   let hasVerifier = 1;
 }
 
@@ -133,7 +133,9 @@ def Sched_YieldOp : Sched_Op<"yield", [Pure, ReturnLike, Terminator,
   }];
   let arguments = (ins Variadic<Sched_Event>:$events);
   let assemblyFormat = "($events^)? attr-dict";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{
+    build($_builder, $_state, ::mlir::ValueRange());
+  }]>];
 }
 
 #endif // SCHED_OPS_TD

@@ -35,9 +35,8 @@ void TemplateOp::getAsmBlockArgumentNames(Region &region,
   for (auto [frame, argument] :
        llvm::zip(getFrames().getAsRange<FrameAttr>(), getFrameArguments()))
     setName(argument, frame.getName().getValue());
-  for (auto [name, argument] :
-       llvm::zip(getImports().getAsValueRange<StringAttr>(),
-                 getImportArguments()))
+  for (auto [name, argument] : llvm::zip(
+           getImports().getAsValueRange<StringAttr>(), getImportArguments()))
     setName(argument, name);
 }
 
@@ -87,9 +86,9 @@ ParseResult TemplateOp::parse(OpAsmParser &parser, OperationState &result) {
     if (succeeded(parser.parseOptionalLess()) &&
         (parser.parseInteger(bytes) || parser.parseGreater()))
       return failure();
-    auto frame = FrameAttr::getChecked(
-        [&] { return parser.emitError(loc); }, parser.getContext(), name,
-        *frameKind, bytes);
+    auto frame =
+        FrameAttr::getChecked([&] { return parser.emitError(loc); },
+                              parser.getContext(), name, *frameKind, bytes);
     frames.push_back(frame);
     return success(bool(frame));
   };
@@ -152,8 +151,9 @@ void TemplateOp::print(OpAsmPrinter &printer) {
       (*this)->getAttrs(),
       {getSymNameAttrName(), getFramesAttrName(), getImportsAttrName()});
   printer << " ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
-                      /*printBlockTerminators=*/!getYield().getEvents().empty());
+  printer.printRegion(
+      getBody(), /*printEntryBlockArgs=*/false,
+      /*printBlockTerminators=*/!getYield().getEvents().empty());
 }
 
 LogicalResult TemplateOp::verify() {
@@ -161,9 +161,8 @@ LogicalResult TemplateOp::verify() {
   if (getBody().getNumArguments() != frames + getImports().size())
     return emitOpError("needs one argument per frame and import");
   for (BlockArgument argument : getBody().getArguments())
-    if (argument.getArgNumber() < frames
-            ? !isa<FrameType>(argument.getType())
-            : !isa<EventType>(argument.getType()))
+    if (argument.getArgNumber() < frames ? !isa<FrameType>(argument.getType())
+                                         : !isa<EventType>(argument.getType()))
       return emitOpError() << "argument " << argument.getArgNumber()
                            << " has the wrong type";
   for (Operation &op : getBody().front().without_terminator())

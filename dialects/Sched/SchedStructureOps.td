@@ -102,7 +102,7 @@ def Sched_KernelOp : Sched_Object<"kernel"> {
     OptionalAttr<DictionaryAttr>:$numbers);
   let assemblyFormat = [{
     $sym_name $op `` custom<Effects>($effects) (`generated` $generated^)?
-    $numeric_class (`flops` `(` $flops^ `)`)? (`bytes` `(` $bytes^ `)`)?
+    `` $numeric_class (`flops` `(` $flops^ `)`)? (`bytes` `(` $bytes^ `)`)?
     (`numbers` $numbers^)? attr-dict
   }];
   let hasVerifier = 1;
@@ -162,8 +162,8 @@ def Sched_ProgramOp : Sched_Object<"program", [IsolatedFromAbove, SingleBlock,
           at(8256) gradient(8384) init ones
       sched.bucket "dense" over @dp elements(32) weights(8256) gradients(8384)
           master(8512) moment1(8528) moment2(8544)
-      %0 = sched.call @start [8256, 16384, 32768] layer(0) mb(0)
-      sched.call @forward [8256, 18432, 32768] after(%0) layer(1) mb(0)
+      %0 = sched.call @start at [8256, 16384, 32768] layer(0) mb(0)
+      sched.call @forward at [8256, 18432, 32768] after(%0) layer(1) mb(0)
     }
     ```
   }];
@@ -200,7 +200,7 @@ def Sched_ParameterOp : Sched_Op<"parameter", [HasParent<"ProgramOp">,
     I64Attr:$address, I64Attr:$gradient, Sched_InitAttr:$init);
   let assemblyFormat = [{
     $names `:` $shape `stored` $stored (`over` $communicator^)?
-    `at` `(` $address `)` `gradient` `(` $gradient `)` `init` $init attr-dict
+    `at` `(` $address `)` `gradient` `(` $gradient `)` `init` `` $init attr-dict
   }];
 }
 
@@ -235,7 +235,7 @@ def Sched_DoneOp : Sched_Op<"done", [Pure, HasParent<"ProgramOp">,
 
     ```mlir
     %none = sched.done
-    sched.call @forward [0, 64] after(%none)
+    sched.call @forward at [0, 64] after(%none)
     ```
   }];
   let results = (outs Sched_Event:$result);
@@ -251,7 +251,7 @@ def Sched_CallOp : Sched_Op<"call", [HasParent<"ProgramOp">, Sched_SymbolUser]> 
     of a pair.
 
     ```mlir
-    %3:2 = sched.call @pair [0, 4096, 8192] after(%2#0, %2#1) layer(3) mb(5)
+    %3:2 = sched.call @pair at [0, 4096, 8192] after(%2#0, %2#1) layer(3) mb(5)
         backward_layer(40) backward_mb(2)
     ```
   }];
@@ -262,10 +262,10 @@ def Sched_CallOp : Sched_Op<"call", [HasParent<"ProgramOp">, Sched_SymbolUser]> 
     OptionalAttr<I64Attr>:$backward_micro_batch);
   let results = (outs Variadic<Sched_Event>:$events);
   let assemblyFormat = [{
-    $callee ($bases^)? (`after` `(` $imports^ `)`)? (`layer` `(` $layer^ `)`)?
+    $callee (`at` $bases^)? (`after` `(` $imports^ `)`)? (`layer` `(` $layer^ `)`)?
     (`mb` `(` $micro_batch^ `)`)? (`backward_layer` `(` $backward_layer^ `)`)?
     (`backward_mb` `(` $backward_micro_batch^ `)`)? attr-dict
-    custom<Events>(type($events))
+    `` custom<Events>(type($events))
   }];
 }
 

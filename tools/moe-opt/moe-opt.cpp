@@ -1,8 +1,10 @@
 #include "dialects/Moe/MoeDialect.h"
+#include "dialects/Sched/SchedDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "moe/Transforms/Kernels/Passes.h"
+#include "moe/Transforms/Sched/Passes.h"
 #include "moe/Transforms/Spmd/Passes.h"
 #include "moe/Transforms/Training/Passes.h"
 #include "llvm/Support/CommandLine.h"
@@ -19,19 +21,22 @@ static void enableDebugType(const std::string &type) {
   llvm::DebugFlag = true;
   llvm::setCurrentDebugTypes(types.data(), types.size());
 }
-static llvm::cl::list<std::string>
-    debugOnly("debug-only", llvm::cl::CommaSeparated,
-              llvm::cl::desc("Print the debug output of these types"),
-              llvm::cl::callback([](const std::string &type) { enableDebugType(type); }));
+static llvm::cl::list<std::string> debugOnly(
+    "debug-only", llvm::cl::CommaSeparated,
+    llvm::cl::desc("Print the debug output of these types"),
+    llvm::cl::callback([](const std::string &type) { enableDebugType(type); }));
 #endif
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect>();
+  registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect,
+                  mlir::sched::SchedDialect>();
   mlir::registerTransformsPasses();
   mlir::moe::registerMoeTransformsKernelsPasses();
+  mlir::moe::registerMoeTransformsSchedPasses();
   mlir::moe::registerMoeTransformsSpmdPasses();
   mlir::moe::registerMoeTransformsTrainingPasses();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "moe-opt: schedules of Mixture-of-Experts training\n", registry));
+  return mlir::asMainReturnCode(mlir::MlirOptMain(
+      argc, argv, "moe-opt: schedules of Mixture-of-Experts training\n",
+      registry));
 }

@@ -20,10 +20,9 @@ LogicalResult checkNames(ModuleOp module, const moert::Table &table) {
       if (object.name.empty())
         result = module.emitError() << "a " << kind << " has no name";
       else if (!isNew)
-        result = module.emitError()
-                 << "a " << it->second << " and a " << kind
-                 << " are both named '" << object.name
-                 << "'; the names of a schedule must differ";
+        result = module.emitError() << "a " << it->second << " and a " << kind
+                                    << " are both named '" << object.name
+                                    << "'; the names of a schedule must differ";
     }
   };
   add(table.streams, "stream");
@@ -42,11 +41,11 @@ public:
 
   void run() {
     Location loc = builder.getUnknownLoc();
-    auto job = sched::JobOp::create(
-        builder, loc, table.model, table.target, table.ranks,
-        table.microBatches, table.microBatchSamples, table.sequence,
-        table.dataParallel, table.vocabulary, APFloat(table.initStd),
-        table.memoryLimit);
+    auto job = sched::JobOp::create(builder, loc, table.model, table.target,
+                                    table.ranks, table.microBatches,
+                                    table.microBatchSamples, table.sequence,
+                                    table.dataParallel, table.vocabulary,
+                                    APFloat(table.initStd), table.memoryLimit);
     builder.createBlock(&job.getBody());
     for (const moert::Stream &s : table.streams)
       sched::StreamOp::create(builder, loc, s.name, s.priority);
@@ -101,8 +100,8 @@ private:
   /// Per template: ops that calls wait for, sorted.
   std::vector<SmallVector<uint32_t>> yields;
   /// Buffers of the current template: one op for equal operands.
-  using BufferKey = std::tuple<uint32_t, int64_t, moert::ElementType,
-                               std::vector<int64_t>>;
+  using BufferKey =
+      std::tuple<uint32_t, int64_t, moert::ElementType, std::vector<int64_t>>;
   static BufferKey key(const moert::Operand &o) {
     return {o.frame, o.offset, o.type, o.shape};
   }
@@ -147,8 +146,8 @@ void Emitter::emitBuffers(const moert::Template &tmpl, sched::TemplateOp op) {
   for (auto &[bufferKey, value] : buffers) {
     auto &[frame, offset, type, shape] = bufferKey;
     value = sched::BufferOp::create(
-        builder, op.getLoc(), op.getFrameArguments()[frame],
-        builder.getI64IntegerAttr(offset),
+        builder, op.getLoc(), builder.getType<sched::BufferType>(),
+        op.getFrameArguments()[frame], builder.getI64IntegerAttr(offset),
         TypeAttr::get(RankedTensorType::get(shape, element(type))));
   }
 }
@@ -164,13 +163,12 @@ Value Emitter::emitOp(const moert::Op &op, ValueRange waits, bool hasEvent) {
     return ref(table.communicators[op.communicator].name);
   };
   auto create = [&](auto tag, auto... specific) -> Value {
-    return decltype(tag)::create(builder, loc, event, specific..., stream, used,
-                                 builder.getDenseI32ArrayAttr(
-                                     effects(op.operands)),
-                                 waits, builder.getStringAttr(op.half),
-                                 builder.getStringAttr(op.module),
-                                 builder.getF64FloatAttr(op.bytes),
-                                 builder.getStringAttr(op.location))
+    return decltype(tag)::create(
+               builder, loc, event, specific..., stream, used,
+               builder.getDenseI32ArrayAttr(effects(op.operands)), waits,
+               builder.getStringAttr(op.half), builder.getStringAttr(op.module),
+               builder.getF64FloatAttr(op.bytes),
+               builder.getStringAttr(op.location))
         .getDone();
   };
   switch (op.kind) {
@@ -309,10 +307,9 @@ void Emitter::emitProgram(const moert::Program &program) {
                              static_cast<sched::Init>(p.init)));
   }
   for (const moert::Bucket &b : program.buckets)
-    sched::BucketOp::create(builder, loc, b.name,
-                            table.communicators[b.communicator].name,
-                            b.elements, b.weights, b.gradients, b.master,
-                            b.moment1, b.moment2);
+    sched::BucketOp::create(
+        builder, loc, b.name, table.communicators[b.communicator].name,
+        b.elements, b.weights, b.gradients, b.master, b.moment1, b.moment2);
 
   Value done;
   std::vector<sched::CallOp> calls;
@@ -325,7 +322,8 @@ void Emitter::emitProgram(const moert::Program &program) {
           OpBuilder::InsertionGuard inner(builder);
           if (!calls.empty())
             builder.setInsertionPoint(calls.front());
-          done = sched::DoneOp::create(builder, loc);
+          done = sched::DoneOp::create(builder, loc,
+                                       builder.getType<sched::EventType>());
         }
         imports.push_back(done);
         continue;
@@ -338,9 +336,9 @@ void Emitter::emitProgram(const moert::Program &program) {
                             builder.getType<sched::EventType>());
     calls.push_back(sched::CallOp::create(
         builder, loc, types, ref(table.templates[call.tmpl].name),
-        builder.getDenseI64ArrayAttr(call.bases), imports,
-        optional(call.layer), optional(call.microBatch),
-        optional(call.backwardLayer), optional(call.backwardMicroBatch)));
+        builder.getDenseI64ArrayAttr(call.bases), imports, optional(call.layer),
+        optional(call.microBatch), optional(call.backwardLayer),
+        optional(call.backwardMicroBatch)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "Plan.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace moert;
 
@@ -26,7 +27,8 @@ bool FramePlan::openTemporaries(const std::vector<Frame> &frames) const {
 }
 
 void moert::planCalls(const Table &table, Program &program,
-                      const std::vector<size_t> &open, bool arenaGiven) {
+                      const std::vector<size_t> &open, bool arenaGiven,
+                      bool inputs) {
   int64_t end = 0;
   auto include = [&](int64_t address, int64_t bytes) {
     if (address >= 0)
@@ -44,8 +46,7 @@ void moert::planCalls(const Table &table, Program &program,
     include(p.gradient, value.elements() * 4);
   }
   for (const Bucket &b : program.buckets) {
-    int64_t shard =
-        b.elements / table.communicators[b.communicator].size * 4;
+    int64_t shard = b.elements / table.communicators[b.communicator].size * 4;
     include(b.weights, b.elements * 4);
     include(b.gradients, b.elements * 4);
     for (int64_t address : {b.master, b.moment1, b.moment2})
@@ -64,10 +65,22 @@ void moert::planCalls(const Table &table, Program &program,
     place = align(end);
     end = place + bytes;
   }
+  std::set<std::string> named;
   for (size_t index : open) {
     Call &call = program.calls[index];
-    for (const Frame &frame : table.templates[call.tmpl].frames)
+    for (const Frame &frame : table.templates[call.tmpl].frames) {
       call.bases.push_back(places[frame.name]);
+      bool local =
+          frame.kind == FrameKind::Temporary || frame.kind == FrameKind::Host;
+      if (!inputs || local || frame.bytes == 0 ||
+          !named.insert(frame.name).second)
+        continue;
+      Parameter input;
+      input.names = {frame.name};
+      input.shape = input.storedShape = {frame.bytes / 4};
+      input.address = input.gradient = places[frame.name];
+      program.parameters.push_back(std::move(input));
+    }
   }
   if (!arenaGiven)
     program.arenaBytes = end;

@@ -30,8 +30,10 @@ private:
 /// Binds the frames of `open` calls (by index) by their names: frames of one
 /// name are one place, after all that the program places itself. Then, if
 /// `arena` is not given, the program's arena ends where the last range does.
+/// With `inputs`, frames hold values from before: each place is a parameter,
+/// but of temporary and host frames.
 void planCalls(const Table &table, Program &program,
-               const std::vector<size_t> &open, bool arenaGiven);
+               const std::vector<size_t> &open, bool arenaGiven, bool inputs);
 
 } // namespace moert
 

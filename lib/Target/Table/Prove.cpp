@@ -1,5 +1,6 @@
 //===- Prove.cpp - The five proofs, told at the ops -----------------------===//
 
+#include "moe/Sched/Reference.h"
 #include "moe/Target/Table.h"
 #include "moe/Verify/Verify.h"
 
@@ -23,9 +24,10 @@ static std::string describeBytes(int64_t bytes) {
 static void reportFault(const moert::Table &table, const moert::Fault &fault,
                         ModuleOp module, Location unknown) {
   Operation *op = module ? findIssuedOp(module, fault.tmpl, fault.op) : nullptr;
-  InFlightDiagnostic diagnostic =
-      emitError(op ? op->getLoc() : module ? module.getLoc() : unknown);
-  diagnostic << moert::proofName(fault.proof) << ": " << fault.message;
+  InFlightDiagnostic diagnostic = emitError(op       ? op->getLoc()
+                                            : module ? module.getLoc()
+                                                     : unknown);
+  diagnostic << fault.message;
   if (fault.count > 1)
     diagnostic << " (" << fault.count << " times)";
   if (Operation *other =
@@ -38,8 +40,16 @@ static void reportFault(const moert::Table &table, const moert::Fault &fault,
 LogicalResult moe::proveSchedule(const moert::Table &table, ModuleOp module,
                                  MLIRContext *context, raw_ostream &report) {
   moert::VerifyOptions options;
-  options.value = false;
-  moert::VerifyResult result = moert::verify(table, {}, options);
+  std::vector<moert::ExpectedValue> expected;
+  options.value = module && !module.getOps<TrainOp>().empty();
+  if (options.value) {
+    FailureOr<std::vector<moert::ExpectedValue>> reference =
+        referenceValues(module, table);
+    if (failed(reference))
+      return failure();
+    expected = std::move(*reference);
+  }
+  moert::VerifyResult result = moert::verify(table, expected, options);
   for (const moert::Fault &fault : result.faults)
     reportFault(table, fault, module, UnknownLoc::get(context));
   if (!result.ok())
@@ -53,7 +63,8 @@ LogicalResult moe::proveSchedule(const moert::Table &table, ModuleOp module,
     report << "5 proofs (race, agreement, memory, capture, value)";
   else
     report << "4 proofs (race, agreement, memory, capture; value not checked: "
-              "the module has no kernels-phase program)";
+           << (module ? "the module has" : "a table has")
+           << " no kernels-phase program)";
   report << ", high-water " << describeBytes(highWater);
   if (table.memoryLimit > 0)
     report << " of " << describeBytes(table.memoryLimit);

@@ -51,8 +51,7 @@ moert::Kernel moe::tableKernel(KernelOp op) {
   kernel.op = op.getOp().str();
   if (!op.getBody().empty())
     kernel.provider = moert::Provider::Generated;
-  kernel.numericClass =
-      static_cast<moert::NumericClass>(op.getNumericClass());
+  kernel.numericClass = static_cast<moert::NumericClass>(op.getNumericClass());
   kernel.effects = tableEffects(sched::kernelEffects(op));
   kernel.attributes = numbers(op.getNumbers());
   kernel.flops = op.getFlops().convertToDouble();
@@ -66,8 +65,7 @@ static moert::Kernel tableKernel(sched::KernelOp op) {
   kernel.op = op.getOp().str();
   if (op.getGenerated())
     kernel.provider = moert::Provider::Generated;
-  kernel.numericClass =
-      static_cast<moert::NumericClass>(op.getNumericClass());
+  kernel.numericClass = static_cast<moert::NumericClass>(op.getNumericClass());
   kernel.effects = tableEffects(op.getEffects());
   kernel.attributes = numbers(op.getNumbersAttr());
   kernel.flops = op.getFlops().convertToDouble();
@@ -157,8 +155,7 @@ private:
 /// All but operands and capture.
 moert::Op Tabulator::issued(sched::IssuedOpInterface op) {
   moert::Op result;
-  result.stream = streams.at(
-      StringAttr::get(op.getContext(), op.getStream()));
+  result.stream = streams.at(StringAttr::get(op.getContext(), op.getStream()));
   auto communicate = [&](auto communication) {
     result.communicator =
         communicators.at(communication.getCommunicatorAttr().getAttr());
@@ -220,7 +217,7 @@ LogicalResult Tabulator::addTemplate(sched::TemplateOp op) {
     operand.shape.assign(shape.getShape().begin(), shape.getShape().end());
     buffers[buffer] = operand;
   }
-  FramePlan plan(tmpl.frames.size());
+  moert::FramePlan plan(tmpl.frames.size());
   for (sched::BufferOp buffer : ops)
     plan.add(buffers[buffer], buffer.getOffset().has_value());
   plan.run(tmpl.frames);
@@ -245,12 +242,12 @@ LogicalResult Tabulator::addTemplate(sched::TemplateOp op) {
       Block &body = capture.getBody().front();
       for (Operation &captured : body.without_terminator())
         issue(cast<sched::IssuedOpInterface>(captured), index);
-      for (auto [result, event] :
-           llvm::zip_equal(capture.getResults(),
-                           body.getTerminator()->getOperands()))
+      for (auto [result, event] : llvm::zip_equal(
+               capture.getResults(), body.getTerminator()->getOperands()))
         events[result] = events.at(event);
     }
   }
+
   if (plan.openTemporaries(tmpl.frames))
     moert::packTemporaries(tmpl, table.streams.size());
 
@@ -266,9 +263,8 @@ LogicalResult Tabulator::addTemplate(sched::TemplateOp op) {
   return success();
 }
 
-moert::Call
-Tabulator::call(sched::CallOp op,
-                const DenseMap<Value, moert::EventRef> &happened) {
+moert::Call Tabulator::call(sched::CallOp op,
+                            const DenseMap<Value, moert::EventRef> &happened) {
   moert::Call call;
   call.tmpl = templates.at(op.getCalleeAttr().getAttr());
   if (auto bases = op.getBases())
@@ -309,7 +305,8 @@ void Tabulator::addProgram(sched::ProgramOp op) {
       program.calls.push_back(std::move(made));
     } else if (auto parameterOp = dyn_cast<sched::ParameterOp>(inner)) {
       moert::Parameter parameter;
-      for (StringRef name : parameterOp.getNames().getAsValueRange<StringAttr>())
+      for (StringRef name :
+           parameterOp.getNames().getAsValueRange<StringAttr>())
         parameter.names.push_back(name.str());
       auto shape = cast<RankedTensorType>(parameterOp.getShape());
       parameter.type = elementType(shape.getElementType());
@@ -335,7 +332,8 @@ void Tabulator::addProgram(sched::ProgramOp op) {
       program.buckets.push_back(std::move(bucket));
     }
   }
-  moert::planCalls(table, program, open, op.getArena().has_value());
+  moert::planCalls(table, program, open, op.getArena().has_value(),
+                   /*inputs=*/false);
   table.programs.push_back(std::move(program));
 }
 
@@ -351,7 +349,7 @@ void Tabulator::addDefaultProgram() {
     open.push_back(t);
     program.calls.push_back(std::move(call));
   }
-  moert::planCalls(table, program, open, /*arenaGiven=*/false);
+  moert::planCalls(table, program, open, /*arenaGiven=*/false, /*inputs=*/true);
   table.programs.push_back(std::move(program));
 }
 
@@ -372,12 +370,13 @@ Operation *moe::findIssuedOp(ModuleOp module, int64_t tmpl, int64_t op) {
       if (tmpl-- > 0)
         continue;
       Operation *found = nullptr;
-      templateOp.walk<WalkOrder::PreOrder>([&](sched::IssuedOpInterface issued) {
-        if (op-- > 0)
-          return WalkResult::advance();
-        found = issued;
-        return WalkResult::interrupt();
-      });
+      templateOp.walk<WalkOrder::PreOrder>(
+          [&](sched::IssuedOpInterface issued) {
+            if (op-- > 0)
+              return WalkResult::advance();
+            found = issued;
+            return WalkResult::interrupt();
+          });
       return found;
     }
   return nullptr;

@@ -1,0 +1,222 @@
+//===- MoeRun.cpp - Run a schedule on the host engine ---------------------===//
+
+#include "moe/Tools/MoeRun.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "moe/Runtime/Engine.h"
+#include "moe/Runtime/Safetensors.h"
+#include "moe/Support/Phase.h"
+#include "moe/Target/Table.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+namespace {
+
+struct Options {
+  cl::OptionCategory category{"moe-run"};
+  cl::opt<std::string> input{cl::Positional, cl::Required,
+                             cl::desc("<schedule.mlir | table.json>"),
+                             cl::cat(category)};
+  cl::opt<unsigned> steps{"steps", cl::desc("Steps to train (default 1)"),
+                          cl::init(1), cl::cat(category)};
+  cl::opt<unsigned> threads{"threads", cl::desc("Threads (default 2)"),
+                            cl::init(2), cl::cat(category)};
+  cl::opt<uint64_t> orderSeed{
+      "order-seed",
+      cl::desc("Run any op that streams and events permit, chosen by this "
+               "seed; 0 (default): in issue order where possible"),
+      cl::init(0), cl::cat(category)};
+  cl::opt<uint64_t> seed{
+      "seed", cl::desc("Seed of random weights and tokens (default 0)"),
+      cl::init(0), cl::cat(category)};
+  cl::opt<std::string> weights{"weights",
+                               cl::desc("Start from this .safetensors file"),
+                               cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> tokens{
+      "tokens",
+      cl::desc("Train on 'tokens' [steps][samples][sequence + 1] of this "
+               ".safetensors file; used again from the start when --steps "
+               "exceeds them"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> save{"save",
+                            cl::desc("Write the weights after the last step"),
+                            cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> saveGradients{
+      "save-gradients", cl::desc("Write the gradients of the last step"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::opt<bool> noVerify{"no-verify",
+                         cl::desc("Run without proving the schedule first"),
+                         cl::cat(category)};
+  cl::opt<bool> noTiming{"no-timing", cl::desc("Leave out tokens/s"),
+                         cl::cat(category)};
+};
+
+LogicalResult error(const Twine &message) {
+  llvm::errs() << "moe-run: error: " << message << "\n";
+  return failure();
+}
+
+/// A table, and the module that it is from (null: a JSON file).
+struct Schedule {
+  moert::Table table;
+  OwningOpRef<ModuleOp> module;
+};
+
+LogicalResult readTable(StringRef path, StringRef text, Schedule &schedule) {
+  std::string reason;
+  if (!moert::fromJson(text.str(), schedule.table, reason))
+    return error(path + ": " + reason);
+  std::vector<std::string> problems = moert::checkTable(schedule.table);
+  for (const std::string &problem : problems)
+    (void)error(path + ": " + problem);
+  return success(problems.empty());
+}
+
+LogicalResult readModule(llvm::SourceMgr &sources, MLIRContext &context,
+                         Schedule &schedule) {
+  schedule.module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!schedule.module)
+    return failure();
+  FailureOr<Phase> phase = getPhase(*schedule.module);
+  if (failed(phase))
+    return failure();
+  if (*phase != Phase::Sched)
+    return schedule.module->emitError()
+           << "is in phase " << phaseName(*phase)
+           << " and has no schedule yet; run moe-opt on it first";
+  FailureOr<moert::Table> table = tabulate(*schedule.module);
+  if (failed(table))
+    return failure();
+  schedule.table = std::move(*table);
+  return success();
+}
+
+/// Tokens of all steps of the file; empty: random ones.
+LogicalResult readTokens(const std::string &path, int64_t perStep,
+                         std::vector<std::vector<int32_t>> &steps) {
+  std::vector<moert::NamedIntegers> tensors;
+  std::string reason;
+  if (!moert::readSafetensors(path, tensors, reason))
+    return error(reason);
+  for (const moert::NamedIntegers &tensor : tensors) {
+    if (tensor.name != "tokens")
+      continue;
+    int64_t count = tensor.values.size();
+    if (count == 0 || count % perStep)
+      return error(path + ": 'tokens' has " + Twine(count) +
+                   " values, which is no multiple of the " + Twine(perStep) +
+                   " of a step");
+    for (int64_t value : tensor.values)
+      if (value != static_cast<int32_t>(value))
+        return error(path + ": 'tokens' has the value " + Twine(value));
+    for (auto it = tensor.values.begin(); it != tensor.values.end();
+         it += perStep)
+      steps.emplace_back(it, it + perStep);
+    return success();
+  }
+  return error(path + ": has no tensor 'tokens'");
+}
+
+LogicalResult train(const moert::Table &table, const Options &options) {
+  std::string reason;
+  moert::EngineOptions engineOptions;
+  engineOptions.threads = options.threads;
+  engineOptions.orderSeed = options.orderSeed;
+  std::unique_ptr<moert::Engine> engine =
+      moert::Engine::create(table, engineOptions, {}, reason);
+  if (!engine)
+    return error(reason);
+  engine->initialize(options.seed);
+  if (!options.weights.empty()) {
+    std::vector<moert::NamedTensor> weights;
+    if (!moert::readSafetensors(options.weights, weights, reason))
+      return error(reason);
+    if (!engine->setParameters(weights, reason))
+      return error(options.weights + ": " + reason);
+  }
+  std::vector<std::vector<int32_t>> tokens;
+  int64_t perStep = engine->tokenCount();
+  if (!options.tokens.empty() &&
+      failed(readTokens(options.tokens, perStep, tokens)))
+    return failure();
+
+  for (unsigned step = 0; step < options.steps; ++step) {
+    std::vector<int32_t> random;
+    if (tokens.empty())
+      random = engine->randomTokens(options.seed, step);
+    const std::vector<int32_t> &input =
+        tokens.empty() ? random : tokens[step % tokens.size()];
+    moert::StepResult result;
+    auto start = std::chrono::steady_clock::now();
+    if (!engine->step(input, result, reason))
+      return error("step " + Twine(step + 1) + ": " + reason);
+    std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    llvm::outs() << "step " << step + 1
+                 << llvm::format(" loss %.9g grad_norm %.9g", result.loss,
+                                 result.gradNorm);
+    if (!options.noTiming) {
+      int64_t trained = perStep / (table.sequence + 1) * table.sequence;
+      llvm::outs() << llvm::format(" tokens/s %.9g", trained / seconds.count());
+    }
+    llvm::outs() << "\n";
+    llvm::outs().flush();
+  }
+  if (!options.save.empty() &&
+      !moert::writeSafetensors(options.save, engine->parameters(), reason))
+    return error(reason);
+  if (!options.saveGradients.empty() &&
+      !moert::writeSafetensors(options.saveGradients, engine->gradients(),
+                               reason))
+    return error(reason);
+  return success();
+}
+
+} // namespace
+
+LogicalResult moe::moeRunMain(int argc, char **argv,
+                              DialectRegistry &registry) {
+  // Of libLLVM's options none is ours, and some have our names.
+  cl::ResetCommandLineParser();
+  Options options;
+  cl::HideUnrelatedOptions(options.category);
+  cl::ParseCommandLineOptions(argc, argv,
+                              "moe-run: train a schedule on this machine\n");
+  if (options.steps < 1)
+    return error("--steps must be at least 1");
+  if (options.threads < 1 || options.threads > 1024)
+    return error("--threads must be between 1 and 1024");
+
+  std::string reason;
+  std::unique_ptr<llvm::MemoryBuffer> file =
+      openInputFile(options.input, &reason);
+  if (!file)
+    return error(reason);
+  MLIRContext context(registry);
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  Schedule schedule;
+  if (StringRef(options.input).ends_with(".json")) {
+    if (failed(readTable(options.input, file->getBuffer(), schedule)))
+      return failure();
+  } else {
+    sources.AddNewSourceBuffer(std::move(file), SMLoc());
+    if (failed(readModule(sources, context, schedule)))
+      return failure();
+  }
+  ModuleOp module = schedule.module ? *schedule.module : ModuleOp();
+  if (!options.noVerify &&
+      failed(proveSchedule(schedule.table, module, &context, llvm::errs())))
+    return failure();
+  return train(schedule.table, options);
+}
