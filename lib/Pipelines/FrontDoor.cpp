@@ -16,8 +16,7 @@ llvm::cl::OptionCategory category("Training schedules (run moe-train)");
 
 /// The flags; each knows whether it was given.
 struct Flags {
-  template <typename T>
-  struct Flag : llvm::cl::opt<T> {
+  template <typename T> struct Flag : llvm::cl::opt<T> {
     Flag(const char *name, const char *text)
         : llvm::cl::opt<T>(name, desc(text), llvm::cl::cat(category)) {}
   };
@@ -77,17 +76,16 @@ struct Flags {
   }
 
 private:
-  template <typename T, typename F>
-  static void set(T &option, const F &flag) {
+  template <typename T, typename F> static void set(T &option, const F &flag) {
     if (flag.getNumOccurrences() > 0)
       option = flag.getValue();
   }
 
   std::vector<const llvm::cl::Option *> options() const {
-    return {&layout,      &target,      &recompute, &cudaGraph,
-            &overlapEp,   &schedule,    &memoryLimit, &shrink,
-            &lr,          &beta1,       &beta2,     &adamEps,
-            &weightDecay, &clip,        &report,    &train};
+    return {&layout,      &target,   &recompute,   &cudaGraph,
+            &overlapEp,   &schedule, &memoryLimit, &shrink,
+            &lr,          &beta1,    &beta2,       &adamEps,
+            &weightDecay, &clip,     &report,      &train};
   }
 };
 
@@ -107,17 +105,17 @@ void mlir::moe::useFrontDoor(MlirOptMainConfig &config) {
       it != registered.end() && it->second->getNumOccurrences() == 0)
     it->second->addOccurrence(0, "mlir-print-debuginfo", "true");
   MlirOptMainConfig explicitPasses = config;
-  config.setPassPipelineSetupFn([given, explicitPasses](PassManager &manager)
-                                    -> LogicalResult {
-    if (failed(explicitPasses.setupPassPipeline(manager)))
-      return failure();
-    if (!manager.empty()) {
-      llvm::errs() << "error: " << llvm::join(given, ", ")
-                   << " can't be mixed with explicit passes; give passes "
-                      "only, or flags only\n";
-      return failure();
-    }
-    manager.addPass(createTrain(flags->trainOptions()));
-    return success();
-  });
+  config.setPassPipelineSetupFn(
+      [given, explicitPasses](PassManager &manager) -> LogicalResult {
+        if (failed(explicitPasses.setupPassPipeline(manager)))
+          return failure();
+        if (!manager.empty()) {
+          llvm::errs() << "error: " << llvm::join(given, ", ")
+                       << " can't be mixed with explicit passes; give passes "
+                          "only, or flags only\n";
+          return failure();
+        }
+        manager.addPass(createTrain(flags->trainOptions()));
+        return success();
+      });
 }

@@ -77,9 +77,9 @@ private:
     for (const Used &option : options)
       if (option.given && phase > option.last)
         return module.emitError()
-               << option.flag << " works up to phase "
-               << phaseName(option.last) << ", but the module is in phase "
-               << phaseName(phase) << " already; give it to the run that "
+               << option.flag << " works up to phase " << phaseName(option.last)
+               << ", but the module is in phase " << phaseName(phase)
+               << " already; give it to the run that "
                << "starts from phase " << phaseName(option.last)
                << " or before";
     if (overlapEp && !schedule.empty())
@@ -90,8 +90,8 @@ private:
       return module.emitError() << "--memory-limit is a share in (0, 1], but "
                                 << "got " << memoryLimit;
     if (shrink < 1)
-      return module.emitError() << "--shrink must be at least 1, but is "
-                                << shrink;
+      return module.emitError()
+             << "--shrink must be at least 1, but is " << shrink;
     return success();
   }
 

@@ -1,10 +1,10 @@
 #include "TrainReport.h"
 
 #include "dialects/Moe/MoeOps.h"
+#include "mlir/Support/FileUtilities.h"
 #include "moe/Import/Counts.h"
 #include "moe/Support/Phase.h"
 #include "moe/Transforms/Sched/Schedule.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -19,8 +19,8 @@ static int64_t savedBytes(ModuleOp module) {
     for (BackwardOp backward : layer.getBody().getOps<BackwardOp>())
       for (Value value : backward.getSaved()) {
         if (auto tensor = dyn_cast<RankedTensorType>(value.getType()))
-          perLayer[layer.getSymName()] += tensor.getNumElements() *
-                                          tensor.getElementTypeBitWidth() / 8;
+          perLayer[layer.getSymName()] +=
+              tensor.getNumElements() * tensor.getElementTypeBitWidth() / 8;
         else if (auto rows = dyn_cast<RowsType>(value.getType()))
           perLayer[layer.getSymName()] += 4 * rows.getGroups();
       }
@@ -87,8 +87,7 @@ void TrainReport::collect(ModuleOp module, ArrayRef<std::string> recompute) {
     root["pp"] = layout.getPp();
     root["micro_batches"] = layout.getMicroBatches();
     root["tokens_per_micro_batch"] = layout.getTokens();
-    root["tokens_per_step"] =
-        layout.getGlobalBatch() * layout.getSequence();
+    root["tokens_per_step"] = layout.getGlobalBatch() * layout.getSequence();
   }
   if (auto target = module->getAttrOfType<StringAttr>(kTargetAttr))
     root["target"] = target.getValue().str();
@@ -116,9 +115,10 @@ void TrainReport::print(raw_ostream &os) const {
       integer("pp"), integer("micro_batches"),
       integer("tokens_per_micro_batch"));
   if (integer("parameters"))
-    os << llvm::formatv("  model      {0:N0} parameters, {1:F3} GFLOP a token\n",
-                        integer("parameters"),
-                        root.getNumber("flops_per_token").value_or(0) / 1e9);
+    os << llvm::formatv(
+        "  model      {0:N0} parameters, {1:F3} GFLOP a token\n",
+        integer("parameters"),
+        root.getNumber("flops_per_token").value_or(0) / 1e9);
   if (const llvm::json::Array *names = root.getArray("recompute");
       names && !names->empty()) {
     os << "  recompute  ";
@@ -135,7 +135,9 @@ void TrainReport::print(raw_ostream &os) const {
       schedule ? schedule->getObject("report") : nullptr;
   if (!report)
     return;
-  auto number = [&](StringRef key) { return report->getNumber(key).value_or(0); };
+  auto number = [&](StringRef key) {
+    return report->getNumber(key).value_or(0);
+  };
   if (const llvm::json::Array *templates = report->getArray("templates"))
     for (const llvm::json::Value &value : *templates) {
       const llvm::json::Object *entry = value.getAsObject();
@@ -183,8 +185,8 @@ LogicalResult TrainReport::write(ModuleOp module, StringRef path) const {
   std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &error);
   if (!file)
     return module.emitError() << "--report: " << error;
-  file->os() << llvm::formatv(
-      "{0:2}\n", llvm::json::Value(llvm::json::Object(root)));
+  file->os() << llvm::formatv("{0:2}\n",
+                              llvm::json::Value(llvm::json::Object(root)));
   file->keep();
   return success();
 }

@@ -68,7 +68,8 @@ LogicalResult mlir::moe::parseCapture(ModuleOp module,
     if (!llvm::is_contained(scopes, name))
       return module.emitError()
              << "can't capture '" << name
-             << "' as a graph; scopes: moe_router, moe_preprocess (dispatch and "
+             << "' as a graph; scopes: moe_router, moe_preprocess (dispatch "
+                "and "
                 "experts of a dropless model need counts on the host)";
     options.captured.insert(name);
   }
@@ -232,8 +233,7 @@ LogicalResult mlir::moe::overlapExpertParallel(ModuleOp module,
   else if (!paired->fits() && plain->fits())
     os << llvm::formatv("the deeper warm-up needs {0:F1} GiB of {1:F1} GiB a "
                         "rank; try --recompute=moe,norm",
-                        paired->arena / kGiB,
-                        paired->table.memoryLimit / kGiB);
+                        paired->arena / kGiB, paired->table.memoryLimit / kGiB);
   else if (paired->simulation.makespan >= plain->simulation.makespan)
     os << llvm::formatv("paired is priced at {0:F3} s, 1F1B at {1:F3} s",
                         paired->simulation.makespan,
