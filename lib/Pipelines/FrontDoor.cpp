@@ -1,10 +1,14 @@
 #include "moe/Pipelines/FrontDoor.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "moe/Pipelines/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ManagedStatic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -18,11 +22,12 @@ llvm::cl::OptionCategory category("Training schedules (run moe-train)");
 struct Flags {
   template <typename T> struct Flag : llvm::cl::opt<T> {
     Flag(const char *name, const char *text)
-        : llvm::cl::opt<T>(name, desc(text), llvm::cl::cat(category)) {}
+        : llvm::cl::opt<T>(StringRef(name), desc(text),
+                           llvm::cl::cat(category)) {}
   };
   struct ListFlag : llvm::cl::list<std::string> {
     ListFlag(const char *name, const char *text)
-        : llvm::cl::list<std::string>(name, desc(text),
+        : llvm::cl::list<std::string>(StringRef(name), desc(text),
                                       llvm::cl::CommaSeparated,
                                       llvm::cl::cat(category)) {}
   };
@@ -49,9 +54,26 @@ struct Flags {
   /// Names of the flags that were given.
   std::vector<std::string> given() const {
     std::vector<std::string> names;
-    for (const llvm::cl::Option *option : options())
-      if (option->getNumOccurrences() > 0)
-        names.push_back("--" + option->ArgStr.str());
+    auto add = [&](const llvm::cl::Option &option) {
+      if (option.getNumOccurrences() > 0)
+        names.push_back("--" + option.ArgStr.str());
+    };
+    add(layout);
+    add(target);
+    add(recompute);
+    add(cudaGraph);
+    add(overlapEp);
+    add(schedule);
+    add(memoryLimit);
+    add(shrink);
+    add(lr);
+    add(beta1);
+    add(beta2);
+    add(adamEps);
+    add(weightDecay);
+    add(clip);
+    add(report);
+    add(train);
     return names;
   }
 
@@ -80,13 +102,6 @@ private:
     if (flag.getNumOccurrences() > 0)
       option = flag.getValue();
   }
-
-  std::vector<const llvm::cl::Option *> options() const {
-    return {&layout,      &target,   &recompute,   &cudaGraph,
-            &overlapEp,   &schedule, &memoryLimit, &shrink,
-            &lr,          &beta1,    &beta2,       &adamEps,
-            &weightDecay, &clip,     &report,      &train};
-  }
 };
 
 llvm::ManagedStatic<Flags> flags;
@@ -95,27 +110,43 @@ llvm::ManagedStatic<Flags> flags;
 
 void mlir::moe::registerFrontDoor() { *flags; }
 
-void mlir::moe::useFrontDoor(MlirOptMainConfig &config) {
-  std::vector<std::string> given = flags->given();
-  if (given.empty())
-    return;
+bool mlir::moe::hasFrontDoorFlags() { return !flags->given().empty(); }
+
+LogicalResult mlir::moe::runFrontDoor(StringRef input, StringRef output,
+                                      DialectRegistry &registry) {
   // Names of layers are locations: they must survive to the next tool.
   auto &registered = llvm::cl::getRegisteredOptions();
   if (auto it = registered.find("mlir-print-debuginfo");
       it != registered.end() && it->second->getNumOccurrences() == 0)
     it->second->addOccurrence(0, "mlir-print-debuginfo", "true");
+  MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   MlirOptMainConfig explicitPasses = config;
-  config.setPassPipelineSetupFn(
-      [given, explicitPasses](PassManager &manager) -> LogicalResult {
-        if (failed(explicitPasses.setupPassPipeline(manager)))
-          return failure();
-        if (!manager.empty()) {
-          llvm::errs() << "error: " << llvm::join(given, ", ")
-                       << " can't be mixed with explicit passes; give passes "
-                          "only, or flags only\n";
-          return failure();
-        }
-        manager.addPass(createTrain(flags->trainOptions()));
-        return success();
-      });
+  config.setPassPipelineSetupFn([&](PassManager &manager) -> LogicalResult {
+    if (failed(explicitPasses.setupPassPipeline(manager)))
+      return failure();
+    if (!manager.empty()) {
+      llvm::errs() << "error: " << llvm::join(flags->given(), ", ")
+                   << " can't be mixed with explicit passes; give passes "
+                      "only, or flags only\n";
+      return failure();
+    }
+    manager.addPass(createTrain(flags->trainOptions()));
+    return success();
+  });
+
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(input, &error);
+  if (!buffer) {
+    llvm::errs() << "error: " << error << "\n";
+    return failure();
+  }
+  std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(output, &error);
+  if (!file) {
+    llvm::errs() << "error: " << error << "\n";
+    return failure();
+  }
+  if (failed(MlirOptMain(file->os(), std::move(buffer), registry, config)))
+    return failure();
+  file->keep();
+  return success();
 }

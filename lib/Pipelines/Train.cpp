@@ -150,7 +150,6 @@ private:
     }
     case Phase::Training:
       manager.addPass(createFormKernels());
-      manager.addPass(createGenerateKernels());
       return;
     case Phase::Kernels: {
       if (!recompute.empty()) {
@@ -175,11 +174,6 @@ private:
       return;
     }
     case Phase::Sched:
-      if (shrink != 1) {
-        ShrinkOptions options;
-        options.factor = shrink;
-        manager.addPass(createShrink(options));
-      }
       manager.addPass(createSchedVerify());
       return;
     }

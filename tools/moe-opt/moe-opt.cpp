@@ -3,12 +3,15 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "moe/Pipelines/FrontDoor.h"
+#include "moe/Pipelines/Passes.h"
 #include "moe/Transforms/Kernels/Passes.h"
 #include "moe/Transforms/Sched/Passes.h"
 #include "moe/Transforms/Spmd/Passes.h"
 #include "moe/Transforms/Training/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Debug.h"
+#include "llvm/Support/InitLLVM.h"
 
 #ifndef NDEBUG
 // libLLVM.so is built without assertions and so does not register this flag.
@@ -36,7 +39,15 @@ int main(int argc, char **argv) {
   mlir::moe::registerMoeTransformsSchedPasses();
   mlir::moe::registerMoeTransformsSpmdPasses();
   mlir::moe::registerMoeTransformsTrainingPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(
+  mlir::moe::registerMoePipelinesPasses();
+  mlir::moe::registerFrontDoor();
+
+  llvm::InitLLVM init(argc, argv);
+  auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "moe-opt: schedules of Mixture-of-Experts training\n",
-      registry));
+      registry);
+  return mlir::asMainReturnCode(
+      mlir::moe::hasFrontDoorFlags()
+          ? mlir::moe::runFrontDoor(input, output, registry)
+          : mlir::MlirOptMain(argc, argv, input, output, registry));
 }

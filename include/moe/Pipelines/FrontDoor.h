@@ -9,18 +9,21 @@
 #ifndef MOE_PIPELINES_FRONTDOOR_H
 #define MOE_PIPELINES_FRONTDOOR_H
 
-namespace mlir {
-class MlirOptMainConfig;
-} // namespace mlir
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Support/LLVM.h"
 
 namespace mlir::moe {
 
 /// Registers the flags. Call once, before the command line is parsed.
 void registerFrontDoor();
 
-/// Makes the flags, if any was given, the pass pipeline of `config`, which
-/// must come from the parsed command line.
-void useFrontDoor(MlirOptMainConfig &config);
+/// Whether any of the flags was given.
+bool hasFrontDoorFlags();
+
+/// Runs moe-train with the flags on the file `input` and writes `output`, as
+/// mlir-opt does; nothing is written if it fails.
+LogicalResult runFrontDoor(StringRef input, StringRef output,
+                           DialectRegistry &registry);
 
 } // namespace mlir::moe
 

@@ -2,6 +2,7 @@
 #define MOE_TRANSFORMS_SCHED_PASSES_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "dialects/Sched/SchedDialect.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::moe {
