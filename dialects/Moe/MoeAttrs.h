@@ -54,6 +54,9 @@ inline constexpr StringLiteral kPhaseAttr = "moe.phase";
 inline constexpr StringLiteral kLayoutAttr = "moe.layout";
 inline constexpr StringLiteral kTargetAttr = "moe.target";
 inline constexpr StringLiteral kConfigAttr = "moe.config";
+/// Of a shrunken program: its sizes before, a dictionary of `hidden`,
+/// `head_dim`, `expert_width`, `vocabulary`, `sequence`.
+inline constexpr StringLiteral kOriginalAttr = "moe.original";
 /// On a collective: bytes of its input at the sizes that were imported.
 inline constexpr StringLiteral kBytesAttr = "moe.bytes";
 

@@ -59,5 +59,18 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
     return expect(isa<LayoutAttr>(attribute.getValue()), "a #moe.layout");
   if (name == kTargetAttr)
     return expect(isa<StringAttr>(attribute.getValue()), "a string");
+  if (name == kOriginalAttr) {
+    auto sizes = dyn_cast<DictionaryAttr>(attribute.getValue());
+    static const StringRef known[] = {"hidden", "head_dim", "expert_width",
+                                      "vocabulary", "sequence"};
+    auto isSize = [](NamedAttribute entry) {
+      auto size = dyn_cast<IntegerAttr>(entry.getValue());
+      return llvm::is_contained(known, entry.getName().getValue()) && size &&
+             size.getType().isInteger(64) && size.getInt() > 0;
+    };
+    return expect(sizes && llvm::all_of(sizes, isSize),
+                  "a dictionary of positive sizes (i64): hidden, head_dim, "
+                  "expert_width, vocabulary, sequence");
+  }
   return success();
 }

@@ -2,8 +2,9 @@
 
 #include "dialects/Moe/MoeOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
+#include "moe/Support/KernelTable.h"
 #include "moe/Support/Phase.h"
-#include "llvm/ADT/StringMap.h"
+#include "moe/Support/Shrink.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -11,34 +12,39 @@ namespace mlir::moe {
 
 namespace {
 
-/// The kernels made so far, by everything that tells two apart.
-class KernelTable {
-public:
-  explicit KernelTable(ModuleOp module)
-      : builder(OpBuilder::atBlockBegin(module.getBody())) {}
+/// Erases the distributions of all types.
+void eraseDistributions(ModuleOp module) {
+  AttrTypeReplacer eraser;
+  eraser.addReplacement([](RankedTensorType type) -> std::optional<Type> {
+    if (!getDist(type))
+      return std::nullopt;
+    return RankedTensorType::get(type.getShape(), type.getElementType());
+  });
+  eraser.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true,
+                                      /*replaceLocs=*/false,
+                                      /*replaceTypes=*/true);
+}
 
-  KernelOp getOrCreate(ComputeOpInterface op) {
-    StringRef name = op->getName().stripDialect();
-    auto type =
-        builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
-    DictionaryAttr numbers = op.getKernelAttributes();
-    auto key =
-        std::make_pair(builder.getStringAttr(name),
-                       builder.getArrayAttr({TypeAttr::get(type), numbers}));
-    KernelOp &kernel = kernels[key];
-    if (!kernel)
-      kernel = KernelOp::create(
-          builder, op.getLoc(), (name + "_" + Twine(counters[name]++)).str(),
-          name, type, op.getNumericClass(), APFloat(op.getFlops()),
-          APFloat(op.getBytes()), numbers, op.accumulates());
-    return kernel;
-  }
+template <typename Interface>
+SmallVector<Interface> collectOps(ModuleOp module) {
+  SmallVector<Interface> ops;
+  module.walk([&](Interface op) { ops.push_back(op); });
+  return ops;
+}
 
-private:
-  OpBuilder builder;
-  DenseMap<std::pair<StringAttr, ArrayAttr>, KernelOp> kernels;
-  llvm::StringMap<unsigned> counters;
-};
+/// The kernel of `op`. Its cost is that of `original`, the same op before the
+/// program was shrunken: ops that differ there don't share a kernel.
+KernelOp kernelOf(KernelTable &kernels, ComputeOpInterface op,
+                  ComputeOpInterface original) {
+  Builder b(op.getContext());
+  KernelKey key{op->getName().stripDialect(),
+                b.getFunctionType(op->getOperandTypes(), op->getResultTypes()),
+                op.getKernelAttributes(),
+                b.getF64FloatAttr(original.getFlops()),
+                b.getF64FloatAttr(original.getBytes())};
+  return kernels.getOrCreate(op.getLoc(), key, op.getNumericClass(),
+                             op.accumulates());
+}
 
 struct FormKernels : impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
@@ -46,31 +52,31 @@ struct FormKernels : impl::FormKernelsBase<FormKernels> {
     if (failed(expectPhase(module, Phase::Training)))
       return signalPassFailure();
 
-    AttrTypeReplacer eraser;
-    eraser.addReplacement([](RankedTensorType type) -> std::optional<Type> {
-      if (!getDist(type))
-        return std::nullopt;
-      return RankedTensorType::get(type.getShape(), type.getElementType());
-    });
-    eraser.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true,
-                                        /*replaceLocs=*/false,
-                                        /*replaceTypes=*/true);
+    FailureOr<OwningOpRef<ModuleOp>> original = originalProgram(module);
+    if (failed(original))
+      return signalPassFailure();
+    eraseDistributions(module);
+    eraseDistributions(**original);
+
+    // Collectives have no kernel that keeps their cost.
+    OpBuilder builder(module);
+    for (auto [op, same] :
+         llvm::zip_equal(collectOps<CollectiveOpInterface>(module),
+                         collectOps<CollectiveOpInterface>(**original)))
+      op->setAttr(kBytesAttr, builder.getF64FloatAttr(same.getBytes()));
 
     KernelTable kernels(module);
-    module.walk([&](ComputeOpInterface op) {
-      KernelOp kernel = kernels.getOrCreate(op);
-      OpBuilder builder(op);
+    for (auto [op, same] :
+         llvm::zip_equal(collectOps<ComputeOpInterface>(module),
+                         collectOps<ComputeOpInterface>(**original))) {
+      KernelOp kernel = kernelOf(kernels, op, same);
+      builder.setInsertionPoint(op);
       auto call = CallOp::create(builder, op.getLoc(), op->getResultTypes(),
                                  kernel.getSymName(), op->getOperands(),
                                  op.getOpModule());
       op->replaceAllUsesWith(call);
       op->erase();
-    });
-    // Collectives have no kernel that keeps their cost.
-    OpBuilder builder(module);
-    module.walk([&](CollectiveOpInterface op) {
-      op->setAttr(kBytesAttr, builder.getF64FloatAttr(op.getBytes()));
-    });
+    }
     setPhase(module, Phase::Kernels);
   }
 };

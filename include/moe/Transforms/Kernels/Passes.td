@@ -8,7 +8,8 @@ def FormKernels : Pass<"moe-form-kernels", "::mlir::ModuleOp"> {
   let description = [{
     From phase `training` to phase `kernels`. Each compute op becomes a call of
     a `moe.kernel` that carries its cost, its numeric class and the numbers it
-    needs; equal ops share one kernel. Distributions are erased: from here on
+    needs; equal ops share one kernel. Costs of a shrunken program (moe-shrink)
+    are those of its original sizes. Distributions are erased: from here on
     types say what one rank holds. Collectives stay.
 
     ```mlir
@@ -56,6 +57,45 @@ def Recompute : Pass<"moe-recompute", "::mlir::ModuleOp"> {
   let options = [
     ListOption<"modules", "modules", "std::string",
                "Modules to compute again: norm, core_attn, attn, moe, moe_act">
+  ];
+}
+
+def Shrink : Pass<"moe-shrink", "::mlir::ModuleOp"> {
+  let summary = "Divide the widths of a program, and keep its prices";
+  let description = [{
+    Divides hidden, head_dim, expert width, vocabulary and sequence by `factor`:
+    each becomes the nearest even number (ties up), at least 2. Heads, experts,
+    experts per token, layers, micro-batches, order and stages stay, so that a
+    real job's schedule runs on a small machine. Rows of ragged buffers follow
+    from the layout's capacity. From phase model, spmd, training or kernels to
+    the same phase; shrinking and lowering commute.
+
+    What a dimension counts is told by the dimensions that parameters name, not
+    by its size, so that 128 experts stay if head_dim is 128, too. One kernel
+    whose calls differ afterwards becomes several.
+
+    The module's `moe.original` records the sizes before. Costs of kernels and
+    collectives are those of these sizes, whether the program is shrunken
+    before or after moe-form-kernels. Shrinking a shrunken module divides its
+    present sizes once more; the record stays that of the first.
+
+    ```mlir
+    // Before
+    module attributes {moe.phase = "model", moe.layout = #moe.layout<... seq = 4096 ...>} {
+      ...
+      %w = moe.param ["lm_head.weight"] dims [vocabulary, hidden] init normal
+          : tensor<151936x2048xbf16>
+    // After --moe-shrink=factor=32
+    module attributes {moe.phase = "model", moe.layout = #moe.layout<... seq = 128 ...>,
+        moe.original = {hidden = 2048 : i64, sequence = 4096 : i64, ...}} {
+      ...
+      %w = moe.param ["lm_head.weight"] dims [vocabulary, hidden] init normal
+          : tensor<4748x64xbf16>
+    ```
+  }];
+  let options = [
+    Option<"factor", "factor", "int64_t", "1",
+           "What to divide sizes by; 1 changes nothing">
   ];
 }
 
