@@ -108,8 +108,8 @@ void BufferOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
     return;
   std::string name =
       parent.getFrame(owner.getArgNumber()).getName().getValue().str();
-  if (getOffset())
-    name += "." + std::to_string(*getOffset());
+  if (IntegerAttr offset = getOffsetAttr())
+    name += "." + std::to_string(offset.getInt());
   setName(getResult(), name);
 }
 
@@ -262,7 +262,7 @@ LogicalResult BufferOp::verify() {
   auto shape = cast<RankedTensorType>(getShape());
   if (!shape.hasStaticShape() || shape.getEncoding())
     return emitOpError("needs a static shape without encoding");
-  if (getOffset().value_or(0) < 0)
+  if (getOffsetAttr() && getOffsetAttr().getInt() < 0)
     return emitOpError("can't have a negative offset");
   return success();
 }

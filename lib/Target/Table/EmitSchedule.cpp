@@ -18,11 +18,12 @@ LogicalResult checkNames(ModuleOp module, const moert::Table &table) {
     for (const auto &object : objects) {
       auto [it, isNew] = kinds.try_emplace(object.name, kind);
       if (object.name.empty())
-        result = module.emitError() << "a " << kind << " has no name";
+        result = emitError(module.getLoc()) << "a " << kind << " has no name";
       else if (!isNew)
-        result = module.emitError() << "a " << it->second << " and a " << kind
-                                    << " are both named '" << object.name
-                                    << "'; the names of a schedule must differ";
+        result = emitError(module.getLoc())
+                 << "a " << it->second << " and a " << kind
+                 << " are both named '" << object.name
+                 << "'; the names of a schedule must differ";
     }
   };
   add(table.streams, "stream");

@@ -7,13 +7,17 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+// Errors at a module or job are given by location: printing all of it, as
+// Operation::emitError may, would bury them.
 static FailureOr<sched::JobOp> findJob(ModuleOp module) {
   auto jobs = llvm::to_vector(module.getOps<sched::JobOp>());
   if (jobs.size() == 1)
     return jobs.front();
   if (jobs.empty())
-    return module.emitError("has no sched.job; run moe-opt to schedule it");
-  InFlightDiagnostic diagnostic = jobs[1].emitError("is a second sched.job");
+    return emitError(module.getLoc(),
+                     "has no sched.job; run moe-opt to schedule it");
+  InFlightDiagnostic diagnostic =
+      emitError(jobs[1].getLoc(), "is a second sched.job");
   diagnostic.attachNote(jobs[0].getLoc()) << "the first one";
   return diagnostic;
 }
@@ -99,7 +103,7 @@ public:
 
     std::vector<std::string> problems = moert::checkTable(table);
     for (const std::string &problem : problems)
-      job.emitError(problem);
+      emitError(job.getLoc(), problem);
     if (!problems.empty())
       return failure();
     return std::move(table);

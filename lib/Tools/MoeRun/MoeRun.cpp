@@ -203,6 +203,7 @@ LogicalResult moe::moeRunMain(int argc, char **argv,
   if (!file)
     return error(reason);
   MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   Schedule schedule;
