@@ -57,7 +57,8 @@ inline constexpr StringLiteral kConfigAttr = "moe.config";
 /// Of a shrunken program: its sizes before, a dictionary of `hidden`,
 /// `head_dim`, `expert_width`, `vocabulary`, `sequence`.
 inline constexpr StringLiteral kOriginalAttr = "moe.original";
-/// On a collective: bytes of its input at the sizes that were imported.
+/// On a collective: bytes of its input at the sizes that were imported; on
+/// moe.train: of the value that layers carry.
 inline constexpr StringLiteral kBytesAttr = "moe.bytes";
 
 } // namespace mlir::moe

@@ -174,6 +174,11 @@ private:
       return;
     }
     case Phase::Sched:
+      if (shrink != 1) {
+        ShrinkScheduleOptions options;
+        options.factor = shrink;
+        manager.addPass(createShrinkSchedule(options));
+      }
       manager.addPass(createSchedVerify());
       return;
     }

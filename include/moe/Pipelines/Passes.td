@@ -15,9 +15,9 @@ def Train : Pass<"moe-train", "::mlir::ModuleOp"> {
     | --- | --- |
     | model | `moe-verify-model`, `moe-partition`, `moe-verify-spmd` |
     | spmd | `moe-differentiate`, `moe-verify-training` |
-    | training | `moe-form-kernels`, `moe-generate-kernels` |
+    | training | `moe-form-kernels` |
     | kernels | `moe-recompute`, `moe-verify-kernels`, `moe-overlap-ep` or `moe-pipeline` |
-    | sched | `moe-shrink`, `sched-verify` |
+    | sched | `moe-shrink-schedule`, `sched-verify` |
 
     What each transform did goes to the standard error stream, and to
     `report` as JSON.

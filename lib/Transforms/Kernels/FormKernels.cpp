@@ -46,6 +46,18 @@ KernelOp kernelOf(KernelTable &kernels, ComputeOpInterface op,
                              op.accumulates());
 }
 
+/// Bytes of the value that layers carry from one to the next.
+double carriedBytes(ModuleOp module) {
+  double bytes = 0;
+  for (LayerOp layer : module.getOps<LayerOp>())
+    for (Type type : layer.getArgumentTypes().take_front())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        if (isa<FloatType>(tensor.getElementType()))
+          bytes = std::max(bytes, static_cast<double>(tensor.getNumElements()) *
+                                      tensor.getElementTypeBitWidth() / 8);
+  return bytes;
+}
+
 struct FormKernels : impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -64,6 +76,11 @@ struct FormKernels : impl::FormKernelsBase<FormKernels> {
          llvm::zip_equal(collectOps<CollectiveOpInterface>(module),
                          collectOps<CollectiveOpInterface>(**original)))
       op->setAttr(kBytesAttr, builder.getF64FloatAttr(same.getBytes()));
+
+    // Nor do sends of what layers carry.
+    for (TrainOp train : module.getOps<TrainOp>())
+      train->setAttr(kBytesAttr,
+                     builder.getF64FloatAttr(carriedBytes(**original)));
 
     KernelTable kernels(module);
     for (auto [op, same] :

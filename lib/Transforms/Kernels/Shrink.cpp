@@ -18,8 +18,8 @@ struct Shrink : impl::ShrinkBase<Shrink> {
     if (failed(phase))
       return signalPassFailure();
     if (*phase == Phase::Sched) {
-      module.emitError("moe-shrink: phase sched can't be shrunk; shrink phase "
-                       "kernels, and schedule it");
+      module.emitError("moe-shrink: phase sched is shrunk by "
+                       "moe-shrink-schedule");
       return signalPassFailure();
     }
     if (failed(shrinkProgram(module, factor)))

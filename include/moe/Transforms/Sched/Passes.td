@@ -131,4 +131,27 @@ def GraphScopes : Pass<"moe-graph-scopes", "::mlir::ModuleOp"> {
   ];
 }
 
+def ShrinkSchedule : Pass<"moe-shrink-schedule", "::mlir::ModuleOp"> {
+  let summary = "The same schedule at small width";
+  let description = [{
+    Divides the widths of the kernels-phase program that a schedule was made
+    from (`moe-shrink`) and makes the schedule anew, as it was recorded. Prices
+    are those of the original sizes, so the order, the pairs and the captures
+    are the same; buffers, addresses and numbers are those of a model that this
+    machine can train.
+
+    ```mlir
+    // Before
+    sched.launch @linear_0 on @compute(%x, %w, out %y)  // 4096x2048
+    // After --moe-shrink-schedule=factor=32
+    sched.launch @linear_0 on @compute(%x, %w, out %y)  // 128x64
+    ```
+  }];
+  let dependentDialects = ["::mlir::sched::SchedDialect"];
+  let options = [
+    Option<"factor", "factor", "int64_t", /*default=*/"1",
+           "What sizes are divided by">
+  ];
+}
+
 #endif // MOE_TRANSFORMS_SCHED_PASSES_TD
