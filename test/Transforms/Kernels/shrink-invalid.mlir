@@ -15,7 +15,7 @@ module attributes {moe.phase = "model"} {}
 // -----
 
 // A schedule is of its sizes.
-// expected-error@+1 {{phase sched can't be shrunk; shrink phase kernels, and schedule it}}
+// expected-error@+1 {{phase sched is shrunk by moe-shrink-schedule}}
 module attributes {moe.phase = "sched"} {}
 
 // -----
