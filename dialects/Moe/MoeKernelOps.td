@@ -6,13 +6,15 @@
 include "dialects/Moe/MoeBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 
-def Moe_KernelOp : Moe_Op<"kernel", [IsolatedFromAbove, Symbol]> {
+def Moe_KernelOp : Moe_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock,
+    NoTerminator, AutomaticAllocationScope]> {
   let summary = "A kernel: what a launch runs";
   let description = [{
     `op` is the library entry (include/moe/Runtime/Kernels.h); a generated
-    kernel has a body: a function over memrefs, inputs then outputs. Cost is
-    that of the sizes the program was imported with; `--shrink` leaves it.
-    With `accumulates` the last input is updated in place and is the result.
+    kernel has a body, a block over memrefs: inputs, then outputs (`!moe.rows<E>`
+    is a `memref<Exi32>`). Cost is that of the sizes the program was imported
+    with; `--shrink` leaves it. With `accumulates` the last input is updated in
+    place and is the result: it is one argument of the body.
 
     ```mlir
     moe.kernel @linear_0 op "linear" {flops = 1.0e+09 : f64, bytes = 1.0e+06 : f64,
@@ -25,7 +27,11 @@ def Moe_KernelOp : Moe_Op<"kernel", [IsolatedFromAbove, Symbol]> {
                        Moe_NumericClassAttr:$numeric_class,
                        F64Attr:$flops, F64Attr:$bytes,
                        DictionaryAttr:$numbers, UnitAttr:$accumulates);
-  let regions = (region AnyRegion:$body);
+  let regions = (region MaxSizedRegion<1>:$body);
+  let extraClassDeclaration = [{
+    /// The types of the body's arguments.
+    SmallVector<Type> getBodyArgumentTypes();
+  }];
   let assemblyFormat = [{
     $sym_name `op` $op attr-dict `:` $function_type ($body^)?
   }];

@@ -263,6 +263,25 @@ LogicalResult MicroBatchesOp::verify() {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+SmallVector<Type> KernelOp::getBodyArgumentTypes() {
+  SmallVector<Type> types;
+  auto append = [&](TypeRange range) {
+    for (Type type : range)
+      if (auto rows = dyn_cast<RowsType>(type))
+        types.push_back(MemRefType::get(rows.getGroups(),
+                                        IntegerType::get(getContext(), 32)));
+      else if (auto tensor = dyn_cast<RankedTensorType>(type))
+        types.push_back(
+            MemRefType::get(tensor.getShape(), tensor.getElementType()));
+      else
+        types.push_back(type);
+  };
+  append(getFunctionType().getInputs());
+  if (!getAccumulates())
+    append(getFunctionType().getResults());
+  return types;
+}
+
 LogicalResult KernelOp::verify() {
   if (getAccumulates()) {
     FunctionType type = getFunctionType();
@@ -275,6 +294,10 @@ LogicalResult KernelOp::verify() {
     if (!isa<FloatAttr>(attribute.getValue()))
       return emitOpError() << "number '" << attribute.getName()
                            << "' must be a number (f64)";
+  if (!getBody().empty() && TypeRange(getBody().getArgumentTypes()) !=
+                                TypeRange(getBodyArgumentTypes()))
+    return emitOpError() << "arguments of the body must be "
+                         << getBodyArgumentTypes();
   return success();
 }
 
