@@ -96,8 +96,13 @@ struct HostKernel {
 /// The library's kernel `op`, or null.
 const HostKernel *findHostKernel(const std::string &op);
 
-/// Checks the operands' number, types and shapes against the list above;
-/// empty if they fit, else what is wrong. Used before a table runs.
+/// Checks attributes and the operands' number, types and shapes against the
+/// list above; empty if they fit, else what is wrong.
+std::string checkSignature(const Kernel &kernel,
+                           const std::vector<Operand> &operands);
+
+/// The same, and whether this processor runs the library's kernels. Used
+/// before a table runs.
 std::string checkLaunch(const Kernel &kernel,
                         const std::vector<Operand> &operands);
 

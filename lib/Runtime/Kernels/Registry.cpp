@@ -125,13 +125,18 @@ const HostKernel *moert::findHostKernel(const std::string &op) {
   return it == library().end() ? nullptr : it->second.kernel;
 }
 
-std::string moert::checkLaunch(const Kernel &kernel,
-                               const std::vector<Operand> &operands) {
+std::string moert::checkSignature(const Kernel &kernel,
+                                  const std::vector<Operand> &operands) {
   auto it = library().find(kernel.op);
   if (it == library().end())
     return "kernel '" + kernel.name + "': the host has no kernel '" +
            kernel.op + "'";
+  return match(it->second.signature, kernel, operands);
+}
+
+std::string moert::checkLaunch(const Kernel &kernel,
+                               const std::vector<Operand> &operands) {
   if (std::string missing = missingFeature(); !missing.empty())
     return missing;
-  return match(it->second.signature, kernel, operands);
+  return checkSignature(kernel, operands);
 }
