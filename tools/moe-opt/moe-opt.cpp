@@ -34,6 +34,10 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect,
                   mlir::sched::SchedDialect>();
+  // The bodies of generated kernels.
+  registry.insert<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect,
+                  mlir::math::MathDialect, mlir::memref::MemRefDialect,
+                  mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
   mlir::registerTransformsPasses();
   mlir::moe::registerMoeTransformsKernelsPasses();
   mlir::moe::registerMoeTransformsSchedPasses();

@@ -107,4 +107,102 @@ def VerifyKernels : Pass<"moe-verify-kernels", "::mlir::ModuleOp"> {
   }];
 }
 
+def GenerateKernels : Pass<"moe-generate-kernels", "::mlir::ModuleOp"> {
+  let summary = "Write the code of elementwise kernels and row reductions";
+  let description = [{
+    Gives a body to each `moe.kernel` whose op works on rows: add, rms_norm and
+    its gradients, swiglu and its gradient, permute, unpermute and their
+    probabilities, cross_entropy and its gradient. The others are left to the
+    library, kernels that have a body as they are. Types are f32 or bf16;
+    arithmetic is in f32, rounded to nearest even on store. Of a ragged tensor
+    the rows in use are worked on, no others.
+
+    The body is for any target: a row is one linalg op, independent rows are a
+    `scf.forall`.
+
+    ```mlir
+    // Before
+    moe.kernel @rms_norm_0 op "rms_norm" {numbers = {eps = 1.0e-06 : f64}, ...}
+        : (tensor<16x32xf32>, tensor<32xf32>) -> tensor<16x32xf32>
+    // After
+    moe.kernel @rms_norm_0 op "rms_norm" {numbers = {eps = 1.0e-06 : f64}, ...}
+        : (tensor<16x32xf32>, tensor<32xf32>) -> tensor<16x32xf32> {
+    ^bb0(%xs: memref<16x32xf32>, %w: memref<32xf32>, %ys: memref<16x32xf32>):
+      scf.forall (%t) in (16) {
+        %x = memref.subview %xs[%t, 0] [1, 32] [1, 1] : ...
+        %sum = memref.alloca() : memref<f32>
+        memref.store %zero, %sum[] : memref<f32>
+        linalg.generic {iterator_types = ["reduction"], ...}
+            ins(%x : ...) outs(%sum : memref<f32>) {...}
+        ...
+        linalg.generic {iterator_types = ["parallel"], ...}
+            ins(%x, %w : ...) outs(%y : ...) {...}
+      }
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect"
+  ];
+}
+
+def VectorizeKernels : Pass<"moe-vectorize-kernels"> {
+  let summary = "Turn linalg ops over a row into loops over vectors of 16";
+  let description = [{
+    An elementwise op and what is left over at the end of its row (vectors of
+    8, 4, 2 and 1) run the same operations, so an element's bits do not depend
+    on where it lies. A sum has 16 partial sums, term i in lane i mod 16, that
+    are added as a tree: the order is fixed, whatever the machine. Linalg ops
+    of another form (more dimensions, strides, `linalg.index`, a reduction
+    other than addf and maxnumf) are left.
+
+    ```mlir
+    // Before
+    linalg.generic {iterator_types = ["reduction"], ...}
+        ins(%x : memref<40xf32>) outs(%sum : memref<f32>) {
+    ^bb0(%a: f32, %acc: f32):
+      %square = arith.mulf %a, %a : f32
+      %next = arith.addf %acc, %square : f32
+      linalg.yield %next : f32
+    }
+    // After
+    %lanes = scf.for %i = %c0 to %c32 step %c16 iter_args(%acc = %zero)
+        -> (vector<16xf32>) {
+      %a = vector.load %x[%i] : memref<40xf32>, vector<16xf32>
+      %square = arith.mulf %a, %a : vector<16xf32>
+      %next = arith.addf %acc, %square : vector<16xf32>
+      scf.yield %next : vector<16xf32>
+    }
+    %a = vector.load %x[%c32] : memref<40xf32>, vector<8xf32>
+    ...
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
+def ExpandMath : Pass<"moe-expand-math"> {
+  let summary = "Replace math.exp by the library's polynomial";
+  let description = [{
+    One polynomial for scalars and vectors of any length, with explicit fused
+    multiply-adds, so that the bits are those of the library's kernels on every
+    machine.
+
+    ```mlir
+    // Before
+    %y = math.exp %x : vector<16xf32>
+    // After
+    %shifted = math.fma %clamped, %log2e, %magic : vector<16xf32>
+    ...
+    %y = arith.mulf %p, %power : vector<16xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 #endif // MOE_TRANSFORMS_KERNELS_PASSES_TD
