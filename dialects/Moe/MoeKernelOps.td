@@ -18,7 +18,7 @@ def Moe_KernelOp : Moe_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock,
 
     ```mlir
     moe.kernel @linear_0 op "linear" {flops = 1.0e+09 : f64, bytes = 1.0e+06 : f64,
-        numeric_class = row_invariant, numbers = {}}
+        numeric_class = #moe<numeric_class row_invariant>, numbers = {}}
         : (tensor<16x32xf32>, tensor<64x32xf32>) -> tensor<16x64xf32>
     ```
   }];

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# usage: lint.sh BUILD | lint.sh --fix
+# Checks the format of all C and C++ files and runs clang-tidy on the sources
+# of a build; --fix formats in place instead.
+set -euo pipefail
+
+root=$(realpath "$(dirname "$0")/..")
+cd "$root"
+sources() {
+  find dialects include lib test tools \
+    \( -name '*.cpp' -o -name '*.h' -o -name '*.c' \) | sort
+}
+if [ "$1" = --fix ]; then
+  sources | xargs clang-format-22 -i
+  exit
+fi
+build=$(realpath "$1")
+sources | xargs clang-format-22 --dry-run -Werror
+echo "lint: format of $(sources | wc -l) files is right"
+run-clang-tidy-22 -quiet -p "$build" -j "$(nproc)" "^$root/(dialects|lib|tools)/" \
+  >"$build/clang-tidy.log" 2>&1 || {
+  grep -E "(warning|error):" "$build/clang-tidy.log" | sort -u >&2 ||
+    cat "$build/clang-tidy.log" >&2
+  exit 1
+}
+echo "lint: clang-tidy is silent"
