@@ -52,7 +52,7 @@ int get(moe_rt *rt, NamedTensor (Engine::*getter)(const std::string &) const,
 
 moe_rt *moe_rt_create(const char *json, size_t size,
                       const moe_rt_options *options, char *error,
-                      size_t error_size) {
+                      size_t errorSize) {
   auto rt = std::make_unique<moe_rt>();
   bool ok = guarded(rt->error, [&] {
     EngineOptions engineOptions;
@@ -71,8 +71,8 @@ moe_rt *moe_rt_create(const char *json, size_t size,
   });
   if (ok)
     return rt.release();
-  if (error && error_size) {
-    size_t length = std::min(rt->error.size(), error_size - 1);
+  if (error && errorSize) {
+    size_t length = std::min(rt->error.size(), errorSize - 1);
     std::memcpy(error, rt->error.data(), length);
     error[length] = 0;
   }
@@ -144,7 +144,7 @@ int moe_rt_random_tokens(moe_rt *rt, uint64_t seed, int64_t step,
 }
 
 int moe_rt_step(moe_rt *rt, const int32_t *tokens, int64_t count, float *loss,
-                float *grad_norm) {
+                float *gradNorm) {
   return !guarded(rt->error, [&] {
     StepResult result;
     if (count < 0) {
@@ -155,8 +155,8 @@ int moe_rt_step(moe_rt *rt, const int32_t *tokens, int64_t count, float *loss,
       return false;
     if (loss)
       *loss = result.loss;
-    if (grad_norm)
-      *grad_norm = result.gradNorm;
+    if (gradNorm)
+      *gradNorm = result.gradNorm;
     return true;
   });
 }

@@ -13,7 +13,7 @@ PLAIN = {
     "Table": set(),
     "Runtime": {"Table"},
     "Verify": {"Table"},
-    "Schedule": {"Table"},
+    "Schedule": {"Table", "Cost"},
     "Cost": {"Table"},
 }
 INCLUDE = re.compile(r'^\s*#include [<"]((?:moe|dialects|mlir|llvm)/[^>"]+)', re.M)
