@@ -209,7 +209,7 @@ private:
 
     OptimizerTemplates optimizer = addOptimizer(
         table, program, stage, train, stage.index == layout.getPp() - 1,
-        /*stream=*/serial() ? 0 : uint32_t(moert::kComm));
+        /*commStream=*/serial() ? 0 : uint32_t(moert::kComm));
     bucketTemplates.push_back(optimizer.begin);
     bucketTemplates.push_back(optimizer.end);
     program.calls.push_back(optimizer.beginCall);

@@ -1,8 +1,8 @@
 #ifndef MOE_TRANSFORMS_SCHED_PASSES_H
 #define MOE_TRANSFORMS_SCHED_PASSES_H
 
-#include "mlir/IR/BuiltinOps.h"
 #include "dialects/Sched/SchedDialect.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::moe {
