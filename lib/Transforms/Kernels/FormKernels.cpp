@@ -64,6 +64,12 @@ struct FormKernels : impl::FormKernelsBase<FormKernels> {
     if (failed(expectPhase(module, Phase::Training)))
       return signalPassFailure();
 
+    for (Operation &op : *module.getBody())
+      if (!isa<LayerOp, TrainOp>(op)) {
+        op.emitOpError("is no part of a training program");
+        return signalPassFailure();
+      }
+
     FailureOr<OwningOpRef<ModuleOp>> original = originalProgram(module);
     if (failed(original))
       return signalPassFailure();

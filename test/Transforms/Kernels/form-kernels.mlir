@@ -46,10 +46,10 @@ moe.layer @l(%x: tensor<4x8xf32, #own>) -> tensor<4x8xf32, #own> {
   }
   moe.return %e : tensor<4x8xf32, #own>
 }
-// CHECK-LABEL: func.func @collective
-func.func @collective(%c: !moe.rows<8, mean = 32>) -> !moe.rows<8, mean = 32> {
+// CHECK-LABEL: moe.layer @collective
+moe.layer @collective(%c: !moe.rows<8, mean = 32>) -> !moe.rows<8, mean = 32> {
   // CHECK: moe.exchange_counts %{{.*}} over "ep" module(moe_dispatch)
   %r = moe.exchange_counts %c over "ep" module(moe_dispatch) : (!moe.rows<8, mean = 32>) -> !moe.rows<8, mean = 32>
-  return %r : !moe.rows<8, mean = 32>
+  moe.return %r : !moe.rows<8, mean = 32>
 }
 }
