@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage, at the root of the tree: demo.sh BUILD
-# What the compiler does with Qwen3-30B-A3B on 16 H100. Outputs stay in
-# BUILD/demo.
+# Schedules Qwen3-30B-A3B for 16 H100, proves the schedule, says what it costs;
+# then trains the same model at small width on this machine, serial and
+# scheduled. Outputs stay in BUILD/demo.
 set -euo pipefail
 
 bin=$1/bin out=$1/demo
@@ -16,17 +17,31 @@ run() {
 say "Import the published configuration for 16 H100, experts over all of them"
 run moe-translate --import-hf "$config" --target=h100x16 \
   --layout="ep=16,global_batch=1024" -o "$out/model.mlir"
-run moe-translate --count "$out/model.mlir"
 
-say "Partition, differentiate, form kernels; each phase checked as it closes"
-run moe-opt "$out/model.mlir" --moe-verify-model --moe-partition \
-  --moe-verify-spmd --moe-differentiate --moe-verify-training \
-  --moe-form-kernels --moe-verify-kernels -o "$out/kernels.mlir"
+say "Schedule a step; prove it"
+run moe-opt --overlap-ep --recompute=moe,norm --report="$out/report.json" \
+  "$out/model.mlir" -o "$out/step.mlir"
 
-say "Compute norms and experts again in backward, instead of saving them"
-run moe-opt "$out/kernels.mlir" --moe-recompute=modules=moe,norm \
-  --moe-verify-kernels --remarks-filter=moe -o "$out/recompute.mlir" 2>&1 |
-  grep -E '^\$|remark:' | sed 's/.*remark: //'
+say "The same model with experts on 2 ranks and 2 pipeline stages"
+run moe-translate --import-hf "$config" --target=gb200x4 \
+  --layout="ep=2,pp=2,global_batch=8" -o "$out/small.mlir"
+run moe-opt --overlap-ep --recompute=moe,norm "$out/small.mlir" \
+  -o "$out/small-step.mlir"
+run moe-opt --schedule=serial "$out/small.mlir" --shrink=32 \
+  -o "$out/tiny-serial.mlir"
+
+say "The same schedule at 1/32 of the widths"
+run moe-opt --shrink=32 "$out/small-step.mlir" -o "$out/tiny.mlir"
+
+say "Train on 4 virtual ranks: in program order, then as scheduled"
+run moe-run "$out/tiny-serial.mlir" --steps 3 --no-timing | tee "$out/serial.txt"
+run moe-run "$out/tiny.mlir" --steps 3 --no-timing | tee "$out/scheduled.txt"
+if cmp -s <(grep ^step "$out/serial.txt") <(grep ^step "$out/scheduled.txt"); then
+  echo "equal to the last bit"
+else
+  echo "the schedules differ" >&2
+  exit 1
+fi
 
 say "Outputs"
-ls "$out"/*.mlir
+ls "$out"

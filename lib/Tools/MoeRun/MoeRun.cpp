@@ -4,11 +4,14 @@
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "moe/Runtime/Engine.h"
 #include "moe/Runtime/Safetensors.h"
 #include "moe/Support/Phase.h"
+#include "moe/Target/HostKernels.h"
 #include "moe/Target/Table.h"
+#include "moe/Transforms/Kernels/Passes.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
@@ -57,6 +60,11 @@ struct Options {
   cl::opt<bool> noVerify{"no-verify",
                          cl::desc("Run without proving the schedule first"),
                          cl::cat(category)};
+  cl::opt<bool> libraryKernels{
+      "library-kernels",
+      cl::desc("Run the library's kernels only; else those over rows are "
+               "compiled from the program (same bits)"),
+      cl::cat(category)};
   cl::opt<bool> noTiming{"no-timing", cl::desc("Leave out tokens/s"),
                          cl::cat(category)};
 };
@@ -101,6 +109,27 @@ LogicalResult readModule(llvm::SourceMgr &sources, MLIRContext &context,
   return success();
 }
 
+/// Compiles the kernels over rows for this machine, from copies: a schedule is
+/// the same for every target. Marks them in the table.
+FailureOr<HostKernels> compileKernels(Schedule &schedule) {
+  OwningOpRef<ModuleOp> copy = ModuleOp::create(schedule.module->getLoc());
+  setPhase(*copy, Phase::Kernels);
+  OpBuilder builder = OpBuilder::atBlockEnd(copy->getBody());
+  for (KernelOp kernel : schedule.module->getOps<KernelOp>())
+    builder.clone(*kernel);
+  PassManager manager(copy->getContext());
+  manager.addPass(createGenerateKernels());
+  if (failed(manager.run(*copy)))
+    return failure();
+  FailureOr<HostKernels> kernels = HostKernels::compile(*copy);
+  if (failed(kernels))
+    return failure();
+  for (moert::Kernel &kernel : schedule.table.kernels)
+    if (kernels->getFunctions().count(kernel.name))
+      kernel.provider = moert::Provider::Generated;
+  return kernels;
+}
+
 /// Tokens of all steps of the file; empty: random ones.
 LogicalResult readTokens(const std::string &path, int64_t perStep,
                          std::vector<std::vector<int32_t>> &steps) {
@@ -127,13 +156,16 @@ LogicalResult readTokens(const std::string &path, int64_t perStep,
   return error(path + ": has no tensor 'tokens'");
 }
 
-LogicalResult train(const moert::Table &table, const Options &options) {
+using GeneratedKernels = std::map<std::string, moert::GeneratedKernel>;
+
+LogicalResult train(const moert::Table &table, const GeneratedKernels &kernels,
+                    const Options &options) {
   std::string reason;
   moert::EngineOptions engineOptions;
   engineOptions.threads = options.threads;
   engineOptions.orderSeed = options.orderSeed;
   std::unique_ptr<moert::Engine> engine =
-      moert::Engine::create(table, engineOptions, {}, reason);
+      moert::Engine::create(table, engineOptions, kernels, reason);
   if (!engine)
     return error(reason);
   engine->initialize(options.seed);
@@ -219,5 +251,10 @@ LogicalResult moe::moeRunMain(int argc, char **argv,
   if (!options.noVerify &&
       failed(proveSchedule(schedule.table, module, &context, llvm::errs())))
     return failure();
-  return train(schedule.table, options);
+  if (!module || options.libraryKernels)
+    return train(schedule.table, {}, options);
+  FailureOr<HostKernels> kernels = compileKernels(schedule);
+  if (failed(kernels))
+    return failure();
+  return train(schedule.table, kernels->getFunctions(), options);
 }
