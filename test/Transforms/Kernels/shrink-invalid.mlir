@@ -72,6 +72,7 @@ moe.layer @l(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 module attributes {moe.phase = "kernels", moe.layout = #layout} {
 // expected-error@+1 {{can't be shrunk: it has a body already}}
 moe.kernel @k op "rms_norm" {flops = 0.0 : f64, bytes = 0.0 : f64, numeric_class = #moe<numeric_class row_invariant>, numbers = {}} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+^bb0(%x: memref<4x8xf32>, %w: memref<8xf32>, %y: memref<4x8xf32>):
   "other.end"() : () -> ()
 }
 moe.layer @l(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
