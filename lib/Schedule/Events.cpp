@@ -28,6 +28,17 @@ void join(Clock &into, const Clock &from) {
 struct Uses {
   int64_t write = -1;
   Clock reads = emptyClock();
+  /// `reads` before the call that used it last: that call's own uses of one
+  /// part of a temporary must not hide an earlier call's of another part.
+  Clock earlierReads = emptyClock();
+  int64_t call = -1;
+
+  void enterCall(int64_t index) {
+    if (call == index)
+      return;
+    call = index;
+    earlierReads = reads;
+  }
 };
 
 /// What names a buffer: its address; temporaries are one buffer a frame, as
@@ -139,13 +150,13 @@ private:
         const std::vector<Access> &accesses = templateAccesses[call.tmpl][o];
         Clock need = barrier;
         for (const Access &access : accesses) {
-          const Uses &use = uses[call.bases[access.frame] + access.offset];
+          Uses &use = uses[call.bases[access.frame] + access.offset];
+          use.enterCall(c);
           if (use.write >= 0 && use.write < base)
             raise(need, use.write, callOf, localOf, program);
           if (access.write && !access.flag)
             for (uint32_t s = 0; s < table.streams.size(); ++s)
-              if (use.reads[s] >= 0 && use.reads[s] < base)
-                need[s] = std::max(need[s], use.reads[s]);
+              need[s] = std::max(need[s], use.earlierReads[s]);
         }
         for (uint32_t s = 0; s < table.streams.size(); ++s)
           if (local[o][s] >= 0)
