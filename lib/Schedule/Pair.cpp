@@ -130,7 +130,8 @@ PairProblem pairProblem(const Table &table, const Template &tmpl,
 std::vector<uint32_t> megatronOrder(const Template &tmpl,
                                     const std::vector<Unit> &units) {
   // Each half as alternating phases of computation and communication; weight
-  // gradients wait in `late` for the communication that follows them.
+  // gradients wait in `late` and come right behind the communication that
+  // follows them, which they help to hide.
   using Phases = std::vector<std::vector<uint32_t>>;
   auto phasesOf = [&](bool forward) {
     Phases phases(1);
@@ -140,20 +141,19 @@ std::vector<uint32_t> megatronOrder(const Template &tmpl,
       const Op &op = tmpl.ops[units[u].front()];
       if (isForward(op) != forward)
         continue;
-      if (op.half == "W" && units[u].size() == 1) {
-        late.push_back(u);
-        continue;
-      }
       bool comm = op.kind != OpKind::Launch;
       if (comm != communicates) {
-        phases.emplace_back();
-        communicates = comm;
         if (!comm) {
-          phases.back() = std::move(late);
+          phases.back().insert(phases.back().end(), late.begin(), late.end());
           late.clear();
         }
+        phases.emplace_back();
+        communicates = comm;
       }
-      phases.back().push_back(u);
+      if (op.half == "W" && units[u].size() == 1)
+        late.push_back(u);
+      else
+        phases.back().push_back(u);
     }
     phases.emplace_back(std::move(late));
     return phases;
