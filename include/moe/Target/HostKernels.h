@@ -12,7 +12,7 @@
 
 namespace llvm {
 class raw_pwrite_stream;
-}
+} // namespace llvm
 
 namespace mlir::moe {
 
