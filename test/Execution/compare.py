@@ -1,12 +1,12 @@
 """Compares two results within a tolerance of test/unit/Tolerances.h.
 
-usage: compare.py TOLERANCE EXPECTED GOT
+usage: compare.py TOLERANCE EXPECTED GOT [loss | grad_norm]
 
 Files of tensors (.safetensors): each tensor's largest difference, over the
 largest magnitude of the expected one; both must have the same names and
-shapes. Else losses: EXPECTED is a golden's losses.json or, like GOT, lines
-`step N loss X ...`; each line's relative difference. Prints the largest and
-exits with 1 if it exceeds the tolerance.
+shapes. Else losses (or norms of gradients): EXPECTED is a golden's losses.json
+or, like GOT, lines `step N loss X grad_norm Y`, N from 1; each line's relative
+difference. Prints the largest and exits with 1 if it exceeds the tolerance.
 """
 
 import array
@@ -42,14 +42,17 @@ def read_tensors(path):
     return tensors
 
 
-def read_losses(path):
+def read_steps(path, key):
     text = pathlib.Path(path).read_text()
     if path.endswith(".json"):
-        return json.loads(text)["losses"]
-    return [float(x) for x in re.findall(r"^step \d+ loss (\S+)", text, re.M)]
+        return json.loads(text)["losses" if key == "loss" else "grad_norms"]
+    found = re.findall(rf"^step (\d+) .*?\b{key} (\S+)", text, re.M)
+    if [int(step) for step, _ in found] != list(range(1, len(found) + 1)):
+        sys.exit(f"error: {path}: steps are not 1, 2, ...")
+    return [float(value) for _, value in found]
 
 
-def differences(expected, got):
+def differences(expected, got, key):
     """Pairs of a name and its relative difference."""
     if expected.endswith(".safetensors"):
         a, b = read_tensors(expected), read_tensors(got)
@@ -63,18 +66,18 @@ def differences(expected, got):
             # A tensor of zeros (of an expert without tokens) must be zeros.
             yield name, far / scale if scale else math.inf if far else 0.0
     else:
-        a, b = read_losses(expected), read_losses(got)
+        a, b = read_steps(expected, key), read_steps(got, key)
         if not a or len(a) != len(b):
-            sys.exit(f"error: {len(a)} losses and {len(b)}")
+            sys.exit(f"error: {len(a)} steps and {len(b)}")
         for i, (x, y) in enumerate(zip(a, b)):
-            yield f"step {i}", abs(x - y) / abs(x)
+            yield f"{key} of step {i + 1}", abs(x - y) / abs(x)
 
 
 def main():
-    name, expected, got = sys.argv[1:]
+    name, expected, got, *key = sys.argv[1:]
     limit = tolerance(name)
     worst = None
-    for what, difference in differences(expected, got):
+    for what, difference in differences(expected, got, *(key or ["loss"])):
         # NaN is above every limit.
         if worst is None or not difference <= worst[1]:
             worst = what, difference

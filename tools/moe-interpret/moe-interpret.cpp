@@ -113,14 +113,14 @@ static LogicalResult run(ModuleOp module) {
       if (failed(step))
         return failure();
       llvm::outs() << llvm::format("step %lld loss %.9g grad_norm %.9g\n",
-                                   static_cast<long long>(i), step->loss,
+                                   static_cast<long long>(i + 1), step->loss,
                                    step->gradNorm);
     } else {
       FailureOr<double> loss = interpreter.forward(*now);
       if (failed(loss))
         return failure();
       llvm::outs() << llvm::format("step %lld loss %.9g\n",
-                                   static_cast<long long>(i), *loss);
+                                   static_cast<long long>(i + 1), *loss);
     }
   }
   std::vector<moert::NamedTensor> parameters, gradients;
