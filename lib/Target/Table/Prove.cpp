@@ -50,6 +50,14 @@ LogicalResult moe::proveSchedule(const moert::Table &table, ModuleOp module,
     expected = std::move(*reference);
   }
   moert::VerifyResult result = moert::verify(table, expected, options);
+  auto strays = [](const moert::Fault &fault) {
+    return fault.proof == moert::Proof::Value;
+  };
+  if (options.value && llvm::any_of(result.faults, strays)) {
+    // Once more, to name the op where the first wrong value comes from.
+    (void)referenceValues(module, table, &options.known);
+    result = moert::verify(table, expected, options);
+  }
   for (const moert::Fault &fault : result.faults)
     reportFault(table, fault, module, UnknownLoc::get(context));
   if (!result.ok())
