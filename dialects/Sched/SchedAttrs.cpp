@@ -22,5 +22,7 @@ LogicalResult FrameAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (bytes < -1)
     return emitError() << "frame '" << name.getValue()
                        << "' can't have a negative size";
+  if (bytes > kMaxBytes)
+    return emitError() << "frame '" << name.getValue() << "' is too large";
   return success();
 }

@@ -4,6 +4,7 @@
 
 #include "dialects/Moe/MoeOps.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::sched;
@@ -255,17 +256,28 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
 // Verifiers
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifyShape(Operation *op, Type type) {
+  auto shape = cast<RankedTensorType>(type);
+  if (!shape.hasStaticShape() || shape.getEncoding())
+    return op->emitOpError("needs a static shape without encoding");
+  int64_t bytes = 4;
+  for (int64_t dim : shape.getShape())
+    if (llvm::MulOverflow(bytes, dim, bytes) || bytes > kMaxBytes)
+      return op->emitOpError("has a shape that is too large");
+  return success();
+}
+
 LogicalResult BufferOp::verify() {
   auto argument = dyn_cast<BlockArgument>(getFrame());
   if (!argument)
     return emitOpError("must name a frame of its template");
-  auto shape = cast<RankedTensorType>(getShape());
-  if (!shape.hasStaticShape() || shape.getEncoding())
-    return emitOpError("needs a static shape without encoding");
   if (getOffsetAttr() && getOffsetAttr().getInt() < 0)
     return emitOpError("can't have a negative offset");
-  return success();
+  if (getOffset().value_or(0) > kMaxBytes)
+    return emitOpError("has an offset that is too large");
+  return verifyShape(*this, getShape());
 }
+LogicalResult ParameterOp::verify() { return verifyShape(*this, getShape()); }
 
 /// The buffers of `op` must be used like this, in this order.
 static LogicalResult expectEffects(IssuedOpInterface op,

@@ -7,6 +7,7 @@ include "dialects/Sched/SchedBase.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
+defvar Sched_Positive = ConfinedAttr<I64Attr, [IntPositive]>;
 defvar Sched_One = DefaultValuedAttr<I64Attr, "1">;
 
 def Sched_JobOp : Sched_Op<"job", [IsolatedFromAbove, SymbolTable, SingleBlock,
@@ -72,8 +73,8 @@ def Sched_CommunicatorOp : Sched_Object<"communicator"> {
     sched.communicator @pp size(4) stride(16)
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$size,
-                       DefaultValuedAttr<I64Attr, "1">:$stride,
+  let arguments = (ins SymbolNameAttr:$sym_name, Sched_Positive:$size,
+                       DefaultValuedAttr<Sched_Positive, "1">:$stride,
                        DefaultValuedAttr<I64Attr, "0">:$sms);
   let assemblyFormat = [{
     $sym_name `size` `(` $size `)` (`stride` `(` $stride^ `)`)?
@@ -202,6 +203,7 @@ def Sched_ParameterOp : Sched_Op<"parameter", [HasParent<"ProgramOp">,
     $names `:` $shape `stored` $stored (`over` $communicator^)?
     `at` `(` $address `)` `gradient` `(` $gradient `)` `init` `` $init attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Sched_BucketOp : Sched_Op<"bucket", [HasParent<"ProgramOp">,

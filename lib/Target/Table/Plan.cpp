@@ -5,6 +5,9 @@
 
 using namespace moert;
 
+/// No arena ends here.
+static constexpr int64_t kFarAddress = int64_t(1) << 60;
+
 static int64_t align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 void FramePlan::run(std::vector<Frame> &frames) {
@@ -30,13 +33,20 @@ void moert::planCalls(const Table &table, Program &program,
                       const std::vector<size_t> &open, bool arenaGiven,
                       bool inputs) {
   int64_t end = 0;
+  // What overflows is no range at all; checkTable will say so.
   auto include = [&](int64_t address, int64_t bytes) {
-    if (address >= 0)
-      end = std::max(end, address + bytes);
+    int64_t to;
+    if (address >= 0 && bytes >= 0 &&
+        !__builtin_add_overflow(address, bytes, &to) && to < kFarAddress)
+      end = std::max(end, to);
   };
-  int64_t ids = table.microBatches * table.microBatchSamples * table.sequence;
-  include(program.tokens, ids * 4);
-  include(program.labels, ids * 4);
+  auto times = [](int64_t a, int64_t b) {
+    return __builtin_mul_overflow(a, b, &a) ? -1 : a;
+  };
+  int64_t ids = times(times(table.microBatches, table.microBatchSamples),
+                      times(table.sequence, 4));
+  include(program.tokens, ids);
+  include(program.labels, ids);
   for (int64_t address :
        {program.loss, program.gradNorm, program.flag, program.step})
     include(address, 4);
@@ -47,8 +57,8 @@ void moert::planCalls(const Table &table, Program &program,
   }
   for (const Bucket &b : program.buckets) {
     int64_t shard = b.elements / table.communicators[b.communicator].size * 4;
-    include(b.weights, b.elements * 4);
-    include(b.gradients, b.elements * 4);
+    include(b.weights, times(b.elements, 4));
+    include(b.gradients, times(b.elements, 4));
     for (int64_t address : {b.master, b.moment1, b.moment2})
       include(address, shard);
   }

@@ -217,3 +217,47 @@ sched.job "m" {
   // expected-error@+1 {{redefinition of symbol named 'a'}}
   sched.communicator @a size(1)
 }
+
+// -----
+
+sched.job "m" {
+  // expected-error@+1 {{attribute 'size' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  sched.communicator @ep size(0)
+}
+
+// -----
+
+// Sums of sizes and offsets stay in range.
+sched.job "m" {
+  // expected-error@+1 {{frame 'x' is too large}}
+  sched.template @t(%x: saved<9223372036854775807>) {
+  }
+}
+
+// -----
+
+sched.job "m" {
+  sched.template @t(%x: saved) {
+    // expected-error@+1 {{has a shape that is too large}}
+    %a = sched.buffer %x : tensor<4294967296x4294967296xf32>
+  }
+}
+
+// -----
+
+sched.job "m" {
+  sched.template @t(%x: saved) {
+    // expected-error@+1 {{has an offset that is too large}}
+    %a = sched.buffer %x[9223372036854775807] : tensor<4xf32>
+  }
+}
+
+// -----
+
+sched.job "m" {
+  sched.program @p ranks(0, 1) {
+    // expected-error@+1 {{has a shape that is too large}}
+    sched.parameter ["w"] : tensor<4294967296x4294967296xf32> stored [1] at(0)
+        gradient(0) init ones
+  }
+}
