@@ -283,6 +283,9 @@ SmallVector<Type> KernelOp::getBodyArgumentTypes() {
 }
 
 LogicalResult KernelOp::verify() {
+  for (const APFloat &cost : {getFlops(), getBytes()})
+    if (!cost.isFinite() || (cost.isNegative() && !cost.isZero()))
+      return emitOpError("flops and bytes must be finite and at least 0");
   if (getAccumulates()) {
     FunctionType type = getFunctionType();
     if (type.getNumResults() != 1 || type.getNumInputs() < 1 ||

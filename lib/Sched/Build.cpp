@@ -6,6 +6,7 @@
 #include "moe/Schedule/Dataflow.h"
 #include "moe/Schedule/Events.h"
 #include "moe/Support/Phase.h"
+#include "moe/Support/TrainingProgram.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -46,10 +47,9 @@ private:
     if (failed(found))
       return failure();
     layout = *found;
-    auto trains = module.getOps<TrainOp>();
-    if (llvm::range_size(trains) != 1)
-      return module.emitError("phase kernels: expected exactly one moe.train");
-    train = *trains.begin();
+    if (failed(checkTrainingProgram(module)))
+      return failure();
+    train = *module.getOps<TrainOp>().begin();
     table.model = train.getSymName().str();
     if (auto target = module->getAttrOfType<StringAttr>(kTargetAttr))
       table.target = target.getValue().str();
@@ -155,14 +155,7 @@ private:
   //===--------------------------------------------------------------------===//
 
   LogicalResult collectCells() {
-    auto loops = train.getBody().getOps<MicroBatchesOp>();
-    if (llvm::range_size(loops) != 1)
-      return train.emitOpError("expected exactly one moe.micro_batches");
-    MicroBatchesOp loop = *loops.begin();
-    if (static_cast<int64_t>(loop.getCount()) != table.microBatches)
-      return loop.emitOpError()
-             << "count " << loop.getCount() << " is not the layout's "
-             << table.microBatches << " micro-batches of a rank";
+    MicroBatchesOp loop = *train.getBody().getOps<MicroBatchesOp>().begin();
     stages.resize(layout.getPp());
     for (auto [i, stage] : llvm::enumerate(stages))
       stage.index = i;
@@ -186,9 +179,34 @@ private:
       }
     }
     for (Stage &stage : stages)
+      if (failed(checkTied(stage)))
+        return failure();
+    for (Stage &stage : stages)
       if (stage.cells.empty())
         return train.emitOpError()
                << "stage " << stage.index << " has no layer";
+    return success();
+  }
+
+  /// A tied parameter must be held by an earlier cell of its own stage.
+  LogicalResult checkTied(const Stage &stage) {
+    std::set<std::string> held;
+    for (const Cell &cell : stage.cells) {
+      for (const auto &[key, place] : cell.layer->params) {
+        std::string name = fill(key, cell.index, 0);
+        if (place.tied && !held.count(name)) {
+          ParamOp op = place.op;
+          return op.emitOpError()
+                 << "is tied to '" << name << "', which no earlier layer of "
+                 << "stage " << stage.index << " holds; tied parameters must "
+                 << "be on one stage";
+        }
+        held.insert(name);
+      }
+      if (cell.layer->tiedParams > 1)
+        return cell.layer->firstTied().emitOpError(
+            "a layer with several tied parameters has no lowering yet");
+    }
     return success();
   }
 
@@ -478,9 +496,9 @@ private:
     std::string name =
         (Twine(send ? "send_" : "recv_") + (forward ? "forward" : "backward"))
             .str();
+    RankedTensorType tensor = first ? layer.inType : layer.outType;
     if (auto it = transfers.find(name); it != transfers.end())
       return it->second;
-    RankedTensorType tensor = first ? layer.inType : layer.outType;
     moert::Template tmpl;
     tmpl.name = name;
     StringRef frameName = forward ? (first ? frame::in : frame::out)

@@ -163,7 +163,11 @@ private:
   FailureOr<int64_t> bytesOf(Value value) {
     if (auto rows = dyn_cast<RowsType>(value.getType()))
       return 4 * rows.getGroups();
-    auto tensor = cast<RankedTensorType>(value.getType());
+    auto tensor = dyn_cast<RankedTensorType>(value.getType());
+    if (!tensor)
+      return emitError(value.getLoc())
+             << "a schedule has tensors and !moe.rows, but got "
+             << value.getType();
     FailureOr<moert::ElementType> type =
         tableType(tensor.getElementType(), value.getLoc());
     if (failed(type))
@@ -181,6 +185,7 @@ private:
       place.tied = earlier.contains(param.getKey());
       int64_t &elements =
           place.expert ? result.expertElements : result.denseElements;
+      result.tiedParams += place.tied;
       if (!place.tied) {
         place.element = elements;
         elements = alignTo(elements + param.getType().getNumElements(),
@@ -207,8 +212,10 @@ private:
          llvm::enumerate(layer.getBody().front().getArguments())) {
       auto tensor = dyn_cast<RankedTensorType>(argument.getType());
       FailureOr<int64_t> bytes = bytesOf(argument);
-      if (!tensor || failed(bytes))
+      if (failed(bytes))
         return failure();
+      if (!tensor)
+        return layer.emitError() << "argument #" << i << " must be a tensor";
       bool integers = tensor.getElementType().isInteger(32);
       if (i == 0) {
         places[argument] = {integers ? frame::ids : frame::in, 0};

@@ -57,6 +57,14 @@ struct LayerTemplates {
   int64_t savedBytes = 0, hostBytes = 0;
   /// Bytes of the carried argument and result (0: none).
   int64_t inBytes = 0, outBytes = 0;
+  /// Parameters that an earlier layer holds.
+  int64_t tiedParams = 0;
+  ParamOp firstTied() const {
+    for (const auto &[key, place] : params)
+      if (place.tied)
+        return place.op;
+    return {};
+  }
   /// Exchanges rows between ranks: worth pairing.
   bool exchanges = false;
 };

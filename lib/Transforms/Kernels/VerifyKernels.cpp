@@ -2,6 +2,7 @@
 
 #include "dialects/Moe/MoeOps.h"
 #include "moe/Support/Phase.h"
+#include "moe/Support/TrainingProgram.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_VERIFYKERNELS
@@ -19,7 +20,7 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
         return WalkResult::interrupt();
       return WalkResult::advance();
     });
-    if (result.wasInterrupted())
+    if (result.wasInterrupted() || failed(checkBackwards(module)))
       signalPassFailure();
   }
 
@@ -32,19 +33,6 @@ private:
       if (getDist(type))
         return op->emitOpError(
             "has a distribution, which phase kernels has not");
-    if (!op->getParentOfType<BackwardOp>())
-      return success();
-    bool routes = isa<ExchangeCountsOp>(op);
-    if (auto call = dyn_cast<CallOp>(op)) {
-      auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(
-          op, call.getKernelAttr());
-      StringRef name = kernel.getOp();
-      routes = name == "route" || name == "permutation" || name == "local_rows";
-    }
-    if (routes)
-      return op->emitOpError(
-          "makes a routing decision in backward; it must be saved by forward "
-          "(a second decision may differ: ties, other ranks' counts)");
     return success();
   }
 };

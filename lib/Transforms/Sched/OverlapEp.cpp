@@ -23,6 +23,12 @@ struct OverlapEp : impl::OverlapEpBase<OverlapEp> {
       if (failed(recorded))
         return signalPassFailure();
       options = *recorded;
+      if (!capture.empty() || memoryShare != 0.95) {
+        module.emitError("moe-overlap-ep: capture and memory-share are those "
+                         "that the schedule was made with; give them to "
+                         "moe-pipeline, or run from phase kernels");
+        return signalPassFailure();
+      }
     } else {
       options.memoryShare = memoryShare;
       if (failed(expectPhase(module, Phase::Kernels)) ||

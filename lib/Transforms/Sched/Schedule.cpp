@@ -53,9 +53,17 @@ FailureOr<ScheduleOptions> mlir::moe::recordedOptions(ModuleOp module) {
               "can't be made anew";
   options.pipeline = *kind;
   options.memoryShare = share.getValueAsDouble();
-  for (Attribute name : captured)
-    if (auto text = dyn_cast<StringAttr>(name))
-      options.captured.insert(text.getValue().str());
+  std::vector<std::string> names;
+  for (Attribute name : captured) {
+    auto text = dyn_cast<StringAttr>(name);
+    if (!text)
+      return module.emitError() << "'" << kScheduleAttr
+                                << "': captured must list names, but has "
+                                << name;
+    names.push_back(text.getValue().str());
+  }
+  if (failed(parseCapture(module, names, options)))
+    return failure();
   return options;
 }
 
@@ -96,6 +104,19 @@ struct Candidate {
 FailureOr<Candidate> makeCandidate(ModuleOp module,
                                    const ScheduleOptions &options,
                                    const moert::System &system) {
+  // A limit of no byte would be read as none.
+  if (!(options.memoryShare > 0 && options.memoryShare <= 1) ||
+      options.memoryShare * system.memoryBytes < 1)
+    return module.emitError() << "share of the target's memory must be in "
+                              << "(0, 1], but is " << options.memoryShare;
+  FailureOr<LayoutAttr> layout = getLayout(module);
+  if (failed(layout))
+    return failure();
+  if (layout->getRanks() != system.gpus)
+    return module.emitError()
+           << "target '" << system.name << "' has " << system.gpus
+           << " GPUs, but the layout has " << layout->getRanks()
+           << " ranks (dp * pp)";
   Candidate candidate;
   FailureOr<moert::Table> table =
       buildTable(module, options, system, candidate.orders);

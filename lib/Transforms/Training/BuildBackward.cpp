@@ -1,18 +1,11 @@
 #include "BuildBackward.h"
 
+#include "moe/Support/TrainingProgram.h"
+
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-
-bool mlir::moe::isLoss(Value value) {
-  return value.getDefiningOp<CrossEntropyOp>() != nullptr;
-}
-
-bool mlir::moe::isFloatTensor(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && isa<FloatType>(tensor.getElementType());
-}
 
 namespace {
 

@@ -11,13 +11,6 @@ namespace mlir::moe {
 /// can't be differentiated.
 LogicalResult buildBackward(LayerOp layer);
 
-/// Whether a value is the loss: the result of `moe.cross_entropy`, whose
-/// cotangent is one.
-bool isLoss(Value value);
-
-/// Whether a type is a tensor of floats: what has a cotangent.
-bool isFloatTensor(Type type);
-
 } // namespace mlir::moe
 
 #endif // MOE_LIB_TRANSFORMS_TRAINING_BUILDBACKWARD_H

@@ -3,6 +3,7 @@
 #include "BuildBackward.h"
 #include "mlir/IR/IRMapping.h"
 #include "moe/Support/Phase.h"
+#include "moe/Support/TrainingProgram.h"
 
 #include <cmath>
 

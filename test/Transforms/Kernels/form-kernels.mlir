@@ -5,6 +5,7 @@
 
 #own = #moe.dist<attention, dp = varying>
 #all = #moe.dist<attention, dp = invariant>
+#part = #moe.dist<attention, dp = partial_sum>
 
 // CHECK-NOT: #moe.dist
 // CHECK: module attributes {moe.phase = "kernels"}
@@ -39,10 +40,12 @@ moe.layer @l(%x: tensor<4x8xf32, #own>) -> tensor<4x8xf32, #own> {
   moe.backward saved(%x : tensor<4x8xf32, #own>) {
   ^bb0(%dy: tensor<4x8xf32, #own>, %sx: tensor<4x8xf32, #own>):
     // CHECK: %[[G:.*]] = moe.grad ["w"] : tensor<8x8xf32>
-    %g = moe.grad ["w"] : tensor<8x8xf32, #moe.dist<attention, dp = partial_sum>>
+    %g = moe.grad ["w"] : tensor<8x8xf32, #part>
+    %gv = moe.grad ["v"] : tensor<16x8xf32, #part>
+    %gn = moe.grad ["n"] : tensor<8xf32, #part>
     // CHECK: moe.call @[[$WGRAD]](%{{.*}}, %{{.*}}, %[[G]]) module(attn)
-    %g1 = moe.linear_wgrad %sx, %dy, %g module(attn) : (tensor<4x8xf32, #own>, tensor<4x8xf32, #own>, tensor<8x8xf32, #moe.dist<attention, dp = partial_sum>>) -> tensor<8x8xf32, #moe.dist<attention, dp = partial_sum>>
-    moe.backward_return %dy : tensor<4x8xf32, #own> grads(%g1 : tensor<8x8xf32, #moe.dist<attention, dp = partial_sum>>)
+    %g1 = moe.linear_wgrad %sx, %dy, %g module(attn) : (tensor<4x8xf32, #own>, tensor<4x8xf32, #own>, tensor<8x8xf32, #part>) -> tensor<8x8xf32, #part>
+    moe.backward_return %dy : tensor<4x8xf32, #own> grads(%g1, %gv, %gn : tensor<8x8xf32, #part>, tensor<16x8xf32, #part>, tensor<8xf32, #part>)
   }
   moe.return %e : tensor<4x8xf32, #own>
 }

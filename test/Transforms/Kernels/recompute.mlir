@@ -18,7 +18,8 @@ moe.kernel @route op "route" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}
 moe.kernel @permutation op "permutation" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x2xi32>) -> (tensor<4x2xi32>, !moe.rows<8, mean = 8>)
 moe.kernel @permute op "permute" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x8xf32>, tensor<4x2xi32>) -> tensor<8x8xf32>
 moe.kernel @act op "swiglu" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<8x8xf32>, !moe.rows<8, mean = 8>) -> tensor<8x4xf32>
-moe.kernel @grad op "linear_wgrad" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x8xf32>, tensor<8x4xf32>, !moe.rows<8, mean = 8>, tensor<8x8xf32>) -> tensor<8x8xf32>
+moe.kernel @dgrad op "linear_dgrad" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+moe.kernel @grad op "linear_wgrad" {accumulates, bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x8xf32>, tensor<8x4xf32>, !moe.rows<8, mean = 8>, tensor<8x8xf32>) -> tensor<8x8xf32>
 moe.layer @l(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
   %w = moe.param ["norm"] dims [hidden] init ones : tensor<8xf32>
   %g = moe.param ["gate"] dims [experts, hidden] init normal : tensor<8x8xf32>
@@ -48,8 +49,10 @@ moe.layer @l(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
   moe.backward saved(%n, %a, %rows : tensor<4x8xf32>, tensor<8x4xf32>, !moe.rows<8, mean = 8>) {
   ^bb0(%dy: tensor<8x4xf32>, %sn: tensor<4x8xf32>, %sa: tensor<8x4xf32>, %srows: !moe.rows<8, mean = 8>):
     %acc = moe.grad ["gate"] : tensor<8x8xf32>
+    %gn = moe.grad ["norm"] : tensor<8xf32>
+    %dx = moe.call @dgrad(%dy) module(moe_router) : (tensor<8x4xf32>) -> tensor<4x8xf32>
     %sum = moe.call @grad(%sn, %sa, %srows, %acc) module(moe_router) : (tensor<4x8xf32>, tensor<8x4xf32>, !moe.rows<8, mean = 8>, tensor<8x8xf32>) -> tensor<8x8xf32>
-    moe.backward_return grads(%sum : tensor<8x8xf32>)
+    moe.backward_return %dx : tensor<4x8xf32> grads(%sum, %gn : tensor<8x8xf32>, tensor<8xf32>)
   }
   moe.return %a : tensor<8x4xf32>
 }

@@ -34,7 +34,7 @@ moe.kernel @r op "route" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, nu
 moe.layer @l(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   moe.backward saved(%x : tensor<4x8xf32>) {
   ^bb0(%dy: tensor<4x8xf32>, %sx: tensor<4x8xf32>):
-    // expected-error @+1 {{'moe.call' op makes a routing decision in backward; it must be saved by forward}}
+    // expected-error @+1 {{decides a routing in backward; it is decided once, in forward, and saved}}
     %p, %e = moe.call @r(%sx) module(moe_router) : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
     moe.backward_return %dy : tensor<4x8xf32>
   }
@@ -48,7 +48,7 @@ module attributes {moe.phase = "kernels"} {
 moe.layer @l(%c: !moe.rows<8, mean = 8>) -> !moe.rows<8, mean = 8> {
   moe.backward saved(%c : !moe.rows<8, mean = 8>) {
   ^bb0(%sc: !moe.rows<8, mean = 8>):
-    // expected-error @+1 {{'moe.exchange_counts' op makes a routing decision in backward}}
+    // expected-error @+1 {{'moe.exchange_counts' op decides a routing in backward}}
     %r = moe.exchange_counts %sc over "ep" module(moe_dispatch) : (!moe.rows<8, mean = 8>) -> !moe.rows<8, mean = 8>
     moe.backward_return
   }
