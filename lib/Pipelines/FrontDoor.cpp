@@ -6,6 +6,7 @@
 #include "moe/Pipelines/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ManagedStatic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -51,56 +52,61 @@ struct Flags {
   Flag<std::string> report{"report", "Write the report to this file as JSON"};
   Flag<bool> train{"train", "Schedule with all defaults"};
 
-  /// Names of the flags that were given.
-  std::vector<std::string> given() const {
-    std::vector<std::string> names;
-    auto add = [&](const llvm::cl::Option &option) {
+  /// The flags that were given, each with its value as text.
+  std::vector<std::pair<std::string, std::string>> given() const {
+    std::vector<std::pair<std::string, std::string>> result;
+    auto add = [&](const llvm::cl::Option &option, std::string value) {
       if (option.getNumOccurrences() > 0)
-        names.push_back("--" + option.ArgStr.str());
+        result.emplace_back(option.ArgStr.str(), std::move(value));
     };
-    add(layout);
-    add(target);
-    add(recompute);
-    add(cudaGraph);
-    add(overlapEp);
-    add(schedule);
-    add(memoryLimit);
-    add(shrink);
-    add(lr);
-    add(beta1);
-    add(beta2);
-    add(adamEps);
-    add(weightDecay);
-    add(clip);
-    add(report);
-    add(train);
-    return names;
+    add(layout, layout);
+    add(target, target);
+    add(recompute, llvm::join(recompute, ","));
+    add(cudaGraph, llvm::join(cudaGraph, ","));
+    add(overlapEp, overlapEp ? "true" : "false");
+    add(schedule, schedule);
+    add(memoryLimit, text(memoryLimit));
+    add(shrink, std::to_string(shrink));
+    add(lr, text(lr));
+    add(beta1, text(beta1));
+    add(beta2, text(beta2));
+    add(adamEps, text(adamEps));
+    add(weightDecay, text(weightDecay));
+    add(clip, text(clip));
+    add(report, report);
+    add(train, "");
+    return result;
   }
 
-  TrainOptions trainOptions() const {
-    TrainOptions options;
-    set(options.layout, layout);
-    set(options.target, target);
-    options.recompute.assign(recompute.begin(), recompute.end());
-    options.cudaGraph.assign(cudaGraph.begin(), cudaGraph.end());
-    set(options.overlapEp, overlapEp);
-    set(options.schedule, schedule);
-    set(options.memoryLimit, memoryLimit);
-    set(options.shrink, shrink);
-    set(options.lr, lr);
-    set(options.beta1, beta1);
-    set(options.beta2, beta2);
-    set(options.adamEps, adamEps);
-    set(options.weightDecay, weightDecay);
-    set(options.clip, clip);
-    set(options.report, report);
+  std::string names() const {
+    return llvm::join(llvm::map_range(given(),
+                                      [](const auto &flag) {
+                                        return "--" + flag.first;
+                                      }),
+                      ", ");
+  }
+
+  /// Options of moe-train as text: the pass then knows which were given.
+  FailureOr<std::string> passOptions() const {
+    std::string options;
+    for (const auto &[name, value] : given()) {
+      if (name == train.ArgStr)
+        continue;
+      StringRef quote = StringRef(value).contains('"') ? "'" : "\"";
+      if (StringRef(value).contains(quote)) {
+        llvm::errs() << "error: --" << name << "=" << value
+                     << " has quotes of both kinds\n";
+        return failure();
+      }
+      options += llvm::formatv("{0}={1}{2}{1} ", name, quote, value).str();
+    }
     return options;
   }
 
 private:
-  template <typename T, typename F> static void set(T &option, const F &flag) {
-    if (flag.getNumOccurrences() > 0)
-      option = flag.getValue();
+  /// All digits of it.
+  static std::string text(double value) {
+    return llvm::formatv("{0:e17}", value).str();
   }
 };
 
@@ -125,12 +131,23 @@ LogicalResult mlir::moe::runFrontDoor(StringRef input, StringRef output,
     if (failed(explicitPasses.setupPassPipeline(manager)))
       return failure();
     if (!manager.empty()) {
-      llvm::errs() << "error: " << llvm::join(flags->given(), ", ")
+      llvm::errs() << "error: " << flags->names()
                    << " can't be mixed with explicit passes; give passes "
                       "only, or flags only\n";
       return failure();
     }
-    manager.addPass(createTrain(flags->trainOptions()));
+    FailureOr<std::string> options = flags->passOptions();
+    if (failed(options))
+      return failure();
+    std::unique_ptr<Pass> pass = createTrain();
+    if (failed(pass->initializeOptions(*options, [](const Twine &message) {
+          llvm::errs() << "error: " << message << "\n";
+          return failure();
+        })))
+      return failure();
+    manager.addPass(std::move(pass));
+    // Its errors name the op; a whole module beneath hides them.
+    manager.getContext()->printOpOnDiagnostic(false);
     return success();
   });
 

@@ -60,19 +60,19 @@ private:
       Phase last;
     };
     const Used options[] = {
-        {!layout.empty(), "--layout", Phase::Model},
-        {!target.empty(), "--target", Phase::Model},
-        {lr.getNumOccurrences() > 0 || lr != 1e-3, "--lr", Phase::Spmd},
-        {beta1 != 0.9, "--beta1", Phase::Spmd},
-        {beta2 != 0.999, "--beta2", Phase::Spmd},
-        {adamEps != 1e-8, "--adam-eps", Phase::Spmd},
-        {weightDecay != 0, "--weight-decay", Phase::Spmd},
-        {clip != 0, "--clip", Phase::Spmd},
-        {!recompute.empty(), "--recompute", Phase::Kernels},
-        {!cudaGraph.empty(), "--cuda-graph", Phase::Kernels},
-        {overlapEp, "--overlap-ep", Phase::Kernels},
-        {!schedule.empty(), "--schedule", Phase::Kernels},
-        {memoryLimit != 0.95, "--memory-limit", Phase::Kernels},
+        {layout.hasValue(), "--layout", Phase::Model},
+        {target.hasValue(), "--target", Phase::Model},
+        {lr.hasValue(), "--lr", Phase::Spmd},
+        {beta1.hasValue(), "--beta1", Phase::Spmd},
+        {beta2.hasValue(), "--beta2", Phase::Spmd},
+        {adamEps.hasValue(), "--adam-eps", Phase::Spmd},
+        {weightDecay.hasValue(), "--weight-decay", Phase::Spmd},
+        {clip.hasValue(), "--clip", Phase::Spmd},
+        {recompute.hasValue(), "--recompute", Phase::Kernels},
+        {cudaGraph.hasValue(), "--cuda-graph", Phase::Kernels},
+        {overlapEp.hasValue(), "--overlap-ep", Phase::Kernels},
+        {schedule.hasValue(), "--schedule", Phase::Kernels},
+        {memoryLimit.hasValue(), "--memory-limit", Phase::Kernels},
     };
     for (const Used &option : options)
       if (option.given && phase > option.last)
@@ -91,7 +91,7 @@ private:
                                 << "got " << memoryLimit;
     if (shrink < 1)
       return module.emitError()
-             << "--shrink must be at least 1, but is " << shrink;
+             << "--shrink must be at least 1, but is " << int64_t(shrink);
     return success();
   }
 
