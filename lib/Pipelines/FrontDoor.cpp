@@ -79,11 +79,10 @@ struct Flags {
   }
 
   std::string names() const {
-    return llvm::join(llvm::map_range(given(),
-                                      [](const auto &flag) {
-                                        return "--" + flag.first;
-                                      }),
-                      ", ");
+    return llvm::join(
+        llvm::map_range(given(),
+                        [](const auto &flag) { return "--" + flag.first; }),
+        ", ");
   }
 
   /// Options of moe-train as text: the pass then knows which were given.

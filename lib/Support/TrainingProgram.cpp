@@ -168,8 +168,7 @@ LogicalResult BackwardChecker::checkGrads() {
     }
   }
   // An op that updates its operand in place has no other business.
-  for (Block *block :
-       {&layer.getBody().front(), &backward.getBody().front()})
+  for (Block *block : {&layer.getBody().front(), &backward.getBody().front()})
     for (Operation &op : *block)
       if (accumulates(&op) && !sums.contains(&op))
         return op.emitOpError("adds to what is no gradient sum of backward");
@@ -243,9 +242,9 @@ static LogicalResult checkRanges(MicroBatchesOp loop) {
       if (a.getLayer() == b.getLayer() && a.getLower() < b.getUpper() &&
           b.getLower() < a.getUpper()) {
         InFlightDiagnostic diagnostic =
-            b.emitOpError() << "applies '" << b.getLayer() << "' ["
-                            << b.getLower() << " to " << b.getUpper()
-                            << "], of which a part is applied already";
+            b.emitOpError()
+            << "applies '" << b.getLayer() << "' [" << b.getLower() << " to "
+            << b.getUpper() << "], of which a part is applied already";
         diagnostic.attachNote(a.getLoc()) << "here";
         return diagnostic;
       }

@@ -57,9 +57,9 @@ FailureOr<ScheduleOptions> mlir::moe::recordedOptions(ModuleOp module) {
   for (Attribute name : captured) {
     auto text = dyn_cast<StringAttr>(name);
     if (!text)
-      return module.emitError() << "'" << kScheduleAttr
-                                << "': captured must list names, but has "
-                                << name;
+      return module.emitError()
+             << "'" << kScheduleAttr << "': captured must list names, but has "
+             << name;
     names.push_back(text.getValue().str());
   }
   if (failed(parseCapture(module, names, options)))
@@ -113,10 +113,9 @@ FailureOr<Candidate> makeCandidate(ModuleOp module,
   if (failed(layout))
     return failure();
   if (layout->getRanks() != system.gpus)
-    return module.emitError()
-           << "target '" << system.name << "' has " << system.gpus
-           << " GPUs, but the layout has " << layout->getRanks()
-           << " ranks (dp * pp)";
+    return module.emitError() << "target '" << system.name << "' has "
+                              << system.gpus << " GPUs, but the layout has "
+                              << layout->getRanks() << " ranks (dp * pp)";
   Candidate candidate;
   FailureOr<moert::Table> table =
       buildTable(module, options, system, candidate.orders);
