@@ -4,6 +4,7 @@
 #include "moe/Runtime/Random.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace moert;
 
@@ -14,9 +15,8 @@ static int64_t product(const std::vector<int64_t> &shape) {
   return count;
 }
 
-ParameterStore::ParameterStore(const Table &table,
-                               const std::vector<Rank> &ranks)
-    : table(table), ranks(ranks) {
+ParameterStore::ParameterStore(const Table &table, RankMemory &memory)
+    : table(table), memory(memory) {
   for (uint32_t p = 0; p < table.programs.size(); ++p)
     for (const Parameter &parameter : table.programs[p].parameters) {
       const Bucket *owner = nullptr;
@@ -73,9 +73,17 @@ void ParameterStore::ofShard(const Place &place, int64_t rank, F visit) const {
   int64_t end = std::min(place.inBucket + product(place.parameter->storedShape),
                          shardBegin + shard);
   if (begin < end)
-    visit(ranks[rank].arena.at<float>(place.bucket->master) + begin -
-              shardBegin,
+    visit(place.bucket->master + 4 * (begin - shardBegin),
           begin - place.inBucket, end - begin);
+}
+
+void ParameterStore::load(int64_t rank, ElementType type, int64_t address,
+                          int64_t count, float *to) const {
+  if (type == ElementType::F32)
+    return memory.read(rank, address, to, 4 * count);
+  std::vector<uint16_t> rounded(count);
+  memory.read(rank, address, rounded.data(), 2 * count);
+  std::transform(rounded.begin(), rounded.end(), to, fromBfloat16);
 }
 
 NamedTensor ParameterStore::empty(const std::string &name) const {
@@ -118,19 +126,20 @@ std::string ParameterStore::set(const NamedTensor &tensor) {
   if (!problem.empty())
     return problem;
   const std::vector<float> &values = tensor.values;
+  std::vector<uint16_t> rounded(values.size());
+  std::transform(values.begin(), values.end(), rounded.begin(), toBfloat16);
   for (const Place &place : places.at(tensor.name))
     forRanks(place, [&](int64_t rank) {
-      const Arena &arena = ranks[rank].arena;
-      if (place.parameter->type == ElementType::F32)
-        std::copy(values.begin(), values.end(),
-                  arena.at<float>(place.parameter->address) + place.offset);
-      else
-        std::transform(values.begin(), values.end(),
-                       arena.at<uint16_t>(place.parameter->address) +
-                           place.offset,
-                       toBfloat16);
-      ofShard(place, rank, [&](float *master, int64_t first, int64_t count) {
-        std::copy_n(values.begin() + first, count, master);
+      if (!memory.has(rank))
+        return;
+      bool exact = place.parameter->type == ElementType::F32;
+      int64_t width = elementBytes(place.parameter->type);
+      memory.write(rank, place.parameter->address + width * place.offset,
+                   exact ? static_cast<const void *>(values.data())
+                         : rounded.data(),
+                   width * values.size());
+      ofShard(place, rank, [&](int64_t master, int64_t first, int64_t count) {
+        memory.write(rank, master, values.data() + first, 4 * count);
       });
     });
   isSet[tensor.name] = true;
@@ -139,39 +148,41 @@ std::string ParameterStore::set(const NamedTensor &tensor) {
 
 NamedTensor ParameterStore::value(const std::string &name) const {
   NamedTensor tensor = empty(name);
-  // Tied tensors are equal in all places.
+  // Tied tensors are equal in all places, and copies are equal: of each part
+  // the first rank's counts.
   const Place &place = places.at(name)[0];
+  std::set<int64_t> counted;
   forRanks(place, [&](int64_t rank) {
-    ofShard(place, rank, [&](float *master, int64_t first, int64_t count) {
-      std::copy_n(master, count, tensor.values.begin() + first);
+    ofShard(place, rank, [&](int64_t master, int64_t first, int64_t count) {
+      if (counted.insert(first).second && memory.has(rank))
+        memory.read(rank, master, tensor.values.data() + first, 4 * count);
     });
-    if (place.bucket)
-      return;
-    const Arena &arena = ranks[rank].arena;
-    if (place.parameter->type == ElementType::F32)
-      std::copy_n(arena.at<float>(place.parameter->address) + place.offset,
-                  tensor.values.size(), tensor.values.begin());
-    else
-      std::transform(arena.at<uint16_t>(place.parameter->address) +
-                         place.offset,
-                     arena.at<uint16_t>(place.parameter->address) +
-                         place.offset + tensor.values.size(),
-                     tensor.values.begin(), fromBfloat16);
+    if (!place.bucket && counted.insert(0).second && memory.has(rank)) {
+      int64_t width = elementBytes(place.parameter->type);
+      load(rank, place.parameter->type,
+           place.parameter->address + width * place.offset,
+           tensor.values.size(), tensor.values.data());
+    }
   });
+  memory.sumOverProcesses(tensor.values);
   return tensor;
 }
 
 NamedTensor ParameterStore::gradient(const std::string &name) const {
   NamedTensor tensor = empty(name);
   std::vector<double> sum(tensor.values.size());
+  std::vector<float> local(tensor.values.size());
   for (const Place &place : places.at(name))
     forRanks(place, [&](int64_t rank) {
-      const float *local =
-          ranks[rank].arena.at<float>(place.parameter->gradient) + place.offset;
+      if (!memory.has(rank))
+        return;
+      load(rank, ElementType::F32, place.parameter->gradient + 4 * place.offset,
+           local.size(), local.data());
       for (size_t i = 0; i < sum.size(); ++i)
         sum[i] += local[i];
     });
   std::copy(sum.begin(), sum.end(), tensor.values.begin());
+  memory.sumOverProcesses(tensor.values);
   return tensor;
 }
 
@@ -195,25 +206,27 @@ static void forPadding(const Program &program, const Bucket &bucket, F visit) {
 }
 
 void ParameterStore::resetOptimizer() {
-  for (const Rank &rank : ranks) {
-    const Program &program = table.programs[rank.program];
-    for (const Bucket &bucket : program.buckets) {
-      const Communicator &c = table.communicators[bucket.communicator];
-      int64_t shard = bucket.elements / c.size;
-      int64_t first = positionIn(c, rank.number) * shard;
-      for (int64_t moment : {bucket.moment1, bucket.moment2})
-        std::fill_n(rank.arena.at<float>(moment), shard, 0.0f);
-      // The norm and the optimizer run over whole buckets.
-      forPadding(program, bucket, [&](int64_t begin, int64_t end) {
-        std::fill(rank.arena.at<float>(bucket.gradients) + begin,
-                  rank.arena.at<float>(bucket.gradients) + end, 0.0f);
-        begin = std::clamp(begin - first, int64_t(0), shard);
-        end = std::clamp(end - first, int64_t(0), shard);
-        std::fill(rank.arena.at<float>(bucket.master) + begin,
-                  rank.arena.at<float>(bucket.master) + end, 0.0f);
-      });
-    }
-  }
+  for (const Program &program : table.programs)
+    for (int64_t i = 0; i < program.rankCount; ++i)
+      if (memory.has(program.firstRank + i))
+        for (const Bucket &bucket : program.buckets)
+          resetBucket(program, bucket, program.firstRank + i);
+}
+
+void ParameterStore::resetBucket(const Program &program, const Bucket &bucket,
+                                 int64_t rank) {
+  const Communicator &c = table.communicators[bucket.communicator];
+  int64_t shard = bucket.elements / c.size;
+  int64_t first = positionIn(c, rank) * shard;
+  for (int64_t moment : {bucket.moment1, bucket.moment2})
+    memory.zero(rank, moment, 4 * shard);
+  // The norm and the optimizer run over whole buckets.
+  forPadding(program, bucket, [&](int64_t begin, int64_t end) {
+    memory.zero(rank, bucket.gradients + 4 * begin, 4 * (end - begin));
+    begin = std::clamp(begin - first, int64_t(0), shard);
+    end = std::clamp(end - first, int64_t(0), shard);
+    memory.zero(rank, bucket.master + 4 * begin, 4 * (end - begin));
+  });
 }
 
 std::string ParameterStore::unset() const {

@@ -2,6 +2,7 @@
 //
 // Where the elements of each stored tensor lie: in the weights of every rank
 // that holds their block, and in the f32 master shards of the buckets.
+// Everything else is the same for all machines: memory is behind an interface.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +16,24 @@
 
 namespace moert {
 
+/// Arenas of the ranks that live in this process; the others' are out of reach.
+class RankMemory {
+public:
+  virtual ~RankMemory() = default;
+  virtual bool has(int64_t rank) const = 0;
+  virtual void read(int64_t rank, int64_t address, void *to,
+                    int64_t bytes) const = 0;
+  virtual void write(int64_t rank, int64_t address, const void *from,
+                     int64_t bytes) = 0;
+  virtual void zero(int64_t rank, int64_t address, int64_t bytes) = 0;
+  /// Adds the values of all processes, each calls it with as many.
+  virtual void sumOverProcesses(std::vector<float> &values) const {}
+};
+
 class ParameterStore {
 public:
-  /// The table and the ranks outlive the store.
-  ParameterStore(const Table &table, const std::vector<Rank> &ranks);
+  /// The table and the memory outlive the store.
+  ParameterStore(const Table &table, RankMemory &memory);
 
   /// Fails if programs disagree on the shape of a stored tensor.
   std::string check() const;
@@ -59,15 +74,19 @@ private:
   };
 
   NamedTensor empty(const std::string &name) const;
+  void resetBucket(const Program &program, const Bucket &bucket, int64_t rank);
   /// Calls `visit` with the number of each rank that holds the place.
   template <typename F> void forRanks(const Place &place, F visit) const;
-  /// Calls `visit(master, first, count)` for the part of the tensor whose
+  /// Calls `visit(address, first, count)` for the part of the tensor whose
   /// master values the rank keeps: elements [first, first + count).
   template <typename F>
   void ofShard(const Place &place, int64_t rank, F visit) const;
+  /// Values in the rank's memory, as f32.
+  void load(int64_t rank, ElementType type, int64_t address, int64_t count,
+            float *to) const;
 
   const Table &table;
-  const std::vector<Rank> &ranks;
+  RankMemory &memory;
   std::vector<std::string> order;
   std::unordered_map<std::string, std::vector<Place>> places;
   std::unordered_map<std::string, bool> isSet;

@@ -1,8 +1,9 @@
-//===- Engine.h - The host engine -----------------------------------------===//
+//===- Engine.h - The engine ----------------------------------------------===//
 //
-// Runs a table on CPUs, all its ranks in one process: each rank has an arena,
-// streams and a host that issues ops; ready ops are tasks on few threads.
-// moe_rt.h is the C form of this.
+// Trains with a table. The host engine runs it on CPUs, all its ranks in one
+// process: each rank has an arena, streams and a host that issues ops; ready
+// ops are tasks on few threads. CudaEngine.h runs one rank of it on a GPU.
+// moe_rt.h is the C form of both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,9 +92,11 @@ public:
   /// step() takes: the same for every layout of one global batch.
   std::vector<int32_t> randomTokens(uint64_t seed, int64_t step) const;
 
-private:
+  /// What runs a step, and where: an engine of another machine makes its own.
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
+
+private:
   std::unique_ptr<Impl> impl;
 };
 
