@@ -1,0 +1,72 @@
+//===- Blas.h - Matrix products by cuBLASLt ---------------------*- C++ -*-===//
+
+#ifndef MOE_LIB_RUNTIME_CUDA_BLAS_H
+#define MOE_LIB_RUNTIME_CUDA_BLAS_H
+
+#include "Check.h"
+#include "moe/Table/Table.h"
+
+#include <map>
+#include <memory>
+
+namespace moert::cuda {
+
+/// Bytes of scratch memory that a product may use on its stream.
+inline constexpr size_t kBlasWorkspace = 32 << 20;
+
+/// Row-major c[rows, columns] = op(a) op(b) (+ c). a is [rows, depth], or
+/// [depth, rows] if transposed; b is [depth, columns], or [columns, depth] if
+/// transposed. Sums in f32.
+struct Product {
+  int64_t rows = 0, columns = 0, depth = 0;
+  bool transposeA = false, transposeB = false;
+  /// Adds to c.
+  bool accumulate = false;
+  /// Of a and b, and of c.
+  ElementType input = ElementType::F32, output = ElementType::F32;
+
+  bool operator<(const Product &other) const;
+};
+
+class Blas {
+public:
+  Blas();
+  ~Blas();
+  Blas(const Blas &) = delete;
+
+  /// `workspace` has kBlasWorkspace bytes and belongs to the stream.
+  void multiply(const Product &product, const void *a, const void *b, void *c,
+                void *workspace, cudaStream_t stream);
+  /// Chooses the algorithm, so that multiply() only launches.
+  void prepare(const Product &product) { planOf(product); }
+
+private:
+  struct Plan;
+  const Plan &planOf(const Product &product);
+
+  cublasLtHandle_t handle = nullptr;
+  std::map<Product, std::unique_ptr<Plan>> plans;
+};
+
+/// One product for each expert, over the rows that it got.
+class GroupedProvider {
+public:
+  virtual ~GroupedProvider() = default;
+  virtual const char *name() const = 0;
+  /// `rows`: of each expert, on the host. Forward, data gradient (`dgrad`):
+  /// y[C, out] = x[C, in] op(w)[E, in, out]; weight gradient: acc[E, out, in]
+  /// += dy^T x. Operands as of grouped_linear* in Kernels.h.
+  virtual void launch(const std::string &op,
+                      const std::vector<Operand> &operands,
+                      void *const *pointers, const std::vector<int32_t> &rows,
+                      void *workspace, cudaStream_t stream) = 0;
+};
+
+/// The best that this cuBLASLt (cublasLtGetVersion) has on a device of that
+/// compute capability (90, 100).
+std::unique_ptr<GroupedProvider>
+chooseGroupedProvider(Blas &blas, size_t version, int capability);
+
+} // namespace moert::cuda
+
+#endif // MOE_LIB_RUNTIME_CUDA_BLAS_H

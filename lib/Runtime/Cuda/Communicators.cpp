@@ -1,0 +1,244 @@
+//===- Communicators.cpp - Collectives by NCCL ----------------------------===//
+
+#include "Communicators.h"
+#include "../Ranks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+using namespace moert;
+using namespace moert::cuda;
+
+static ncclDataType_t dataType(ElementType type) {
+  switch (type) {
+  case ElementType::F32:
+    return ncclFloat32;
+  case ElementType::BF16:
+    return ncclBfloat16;
+  case ElementType::I32:
+    return ncclInt32;
+  }
+  return ncclInt8; // Not reached.
+}
+
+/// A default that the environment may override.
+static void setDefault(const char *name, const char *value) {
+  setenv(name, value, /*overwrite=*/0);
+}
+
+Communicators::Communicators(const Table &table, const World &world,
+                             const ncclUniqueId &id)
+    : table(table), world(world) {
+  if (const char *seconds = std::getenv("MOE_RT_TIMEOUT"))
+    patience = std::chrono::seconds(std::atoll(seconds));
+  // Kernels of different communicators start in the order of the calls, and
+  // none is in a graph: no order can deadlock that the proof did not see.
+  setDefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+  setDefault("NCCL_GRAPH_MIXING_SUPPORT", "0");
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  MOE_CHECK(ncclCommInitRankConfig(&worldComm, int(world.size), id,
+                                   int(world.rank), &config));
+  for (const Communicator &c : table.communicators) {
+    comms.push_back(nullptr);
+    if (c.size == 1)
+      continue;
+    // A split is of all ranks: the first member is the color of a group.
+    ncclConfig_t split = NCCL_CONFIG_INITIALIZER;
+    if (c.smBudget > 0)
+      split.maxCTAs = int(c.smBudget);
+    MOE_CHECK(ncclCommSplit(worldComm, int(memberOf(c, world.rank, 0)),
+                            int(positionIn(c, world.rank)), &comms.back(),
+                            &split));
+  }
+}
+
+Communicators::~Communicators() {
+  for (ncclComm_t comm : comms)
+    if (comm)
+      ncclCommDestroy(comm);
+  if (worldComm)
+    ncclCommDestroy(worldComm);
+  cudaFree(spare);
+}
+
+void Communicators::abort() {
+  for (ncclComm_t &comm : comms)
+    if (comm)
+      ncclCommAbort(std::exchange(comm, nullptr));
+  if (worldComm)
+    ncclCommAbort(std::exchange(worldComm, nullptr));
+}
+
+/// What a collective does in a group of one: x becomes y.
+static void copy(const Op &op, void *const *pointers, cudaStream_t stream) {
+  if (pointers[0] != pointers[1])
+    MOE_CHECK(cudaMemcpyAsync(pointers[1], pointers[0], op.operands[0].bytes(),
+                              cudaMemcpyDeviceToDevice, stream));
+}
+
+void Communicators::launch(const Op &op, void *const *pointers,
+                           cudaStream_t stream) {
+  const Communicator &c = table.communicators[op.communicator];
+  ncclComm_t comm = commOf(op);
+  const Operand &x = op.operands[0];
+  ncclDataType_t type = dataType(x.type);
+  int peer = int(positionIn(c, world.rank)) + op.peer;
+  if (op.kind == OpKind::Send) {
+    MOE_CHECK(ncclSend(pointers[0], x.elements(), type, peer, comm, stream));
+    return;
+  }
+  if (op.kind == OpKind::Recv) {
+    MOE_CHECK(ncclRecv(pointers[0], x.elements(), type, peer, comm, stream));
+    return;
+  }
+  if (!comm)
+    return copy(op, pointers, stream);
+  switch (op.collective) {
+  case CollectiveKind::ExchangeCounts: {
+    int64_t block = x.elements() / c.size;
+    MOE_CHECK(ncclGroupStart());
+    for (int m = 0; m < c.size; ++m) {
+      MOE_CHECK(ncclSend(static_cast<int32_t *>(pointers[0]) + m * block, block,
+                         ncclInt32, m, comm, stream));
+      MOE_CHECK(ncclRecv(static_cast<int32_t *>(pointers[1]) + m * block, block,
+                         ncclInt32, m, comm, stream));
+    }
+    MOE_CHECK(ncclGroupEnd());
+    return;
+  }
+  case CollectiveKind::AllReduceSum:
+    MOE_CHECK(ncclAllReduce(pointers[0], pointers[1], x.elements(), type,
+                            ncclSum, comm, stream));
+    return;
+  case CollectiveKind::AllReduceMax:
+    MOE_CHECK(ncclAllReduce(pointers[0], pointers[1], x.elements(), type,
+                            ncclMax, comm, stream));
+    return;
+  case CollectiveKind::ReduceScatter:
+    MOE_CHECK(ncclReduceScatter(pointers[0], pointers[1],
+                                op.operands[1].elements(), type, ncclSum, comm,
+                                stream));
+    return;
+  case CollectiveKind::AllGather:
+    MOE_CHECK(ncclAllGather(pointers[0], pointers[1], x.elements(), type, comm,
+                            stream));
+    return;
+  case CollectiveKind::AllToAll:
+    fail("'" + op.location + "' needs its counts");
+  }
+}
+
+namespace {
+
+/// Rows for each member: sums over its block of the counts.
+std::vector<int64_t> rowsByMember(const int32_t *counts, int64_t entries,
+                                  int64_t members, const std::string &where) {
+  std::vector<int64_t> rows(members);
+  for (int64_t i = 0; i < entries; ++i) {
+    if (counts[i] < 0)
+      fail("'" + where + "' has a negative count");
+    rows[i / (entries / members)] += counts[i];
+  }
+  return rows;
+}
+
+} // namespace
+
+int64_t Communicators::allToAll(const Op &op, void *const *pointers,
+                                const int32_t *sendCounts,
+                                const int32_t *recvCounts,
+                                cudaStream_t stream) {
+  const Communicator &c = table.communicators[op.communicator];
+  const Operand &x = op.operands[0], &y = op.operands[4];
+  int64_t entries = op.operands[1].elements();
+  int64_t width = x.shape[0] ? x.elements() / x.shape[0] : 0;
+  int64_t bytes = width * elementBytes(x.type);
+  std::vector<int64_t> send =
+      rowsByMember(sendCounts, entries, c.size, op.location);
+  std::vector<int64_t> recv =
+      rowsByMember(recvCounts, entries, c.size, op.location);
+  int64_t sent = 0, received = 0;
+  for (int64_t m = 0; m < c.size; ++m) {
+    sent += send[m];
+    received += recv[m];
+  }
+  if (sent > x.shape[0])
+    fail("'" + op.location + "' sends " + std::to_string(sent) + " rows of " +
+         std::to_string(x.shape[0]));
+  auto *from = static_cast<char *>(pointers[0]);
+  auto *to = static_cast<char *>(pointers[4]);
+  // All or nothing of a member's rows fits; the step fails later anyway.
+  size_t excess = received > y.shape[0] ? received * bytes : 0;
+  if (excess > spareBytes) {
+    MOE_CHECK(cudaFree(std::exchange(spare, nullptr)));
+    MOE_CHECK(cudaMalloc(&spare, excess));
+    spareBytes = excess;
+  }
+  if (!commOf(op)) {
+    MOE_CHECK(cudaMemcpyAsync(to, from, std::min(received, y.shape[0]) * bytes,
+                              cudaMemcpyDeviceToDevice, stream));
+    return received;
+  }
+  MOE_CHECK(ncclGroupStart());
+  int64_t sendRow = 0, recvRow = 0;
+  for (int m = 0; m < c.size; ++m) {
+    if (send[m])
+      MOE_CHECK(ncclSend(from + sendRow * bytes, send[m] * width,
+                         dataType(x.type), m, commOf(op), stream));
+    bool fits = recvRow + recv[m] <= y.shape[0];
+    char *base = fits ? to : static_cast<char *>(spare);
+    if (recv[m])
+      MOE_CHECK(ncclRecv(base + recvRow * bytes, recv[m] * width,
+                         dataType(y.type), m, commOf(op), stream));
+    sendRow += send[m];
+    recvRow += recv[m];
+  }
+  MOE_CHECK(ncclGroupEnd());
+  return received;
+}
+
+void Communicators::sumOverWorld(float *values, size_t count,
+                                 cudaStream_t stream) {
+  if (world.size > 1)
+    MOE_CHECK(ncclAllReduce(values, values, count, ncclFloat32, ncclSum,
+                            worldComm, stream));
+}
+
+void Communicators::wait(cudaEvent_t event) {
+  auto deadline = std::chrono::steady_clock::now() + patience;
+  for (int64_t turn = 0;; ++turn) {
+    cudaError_t status = cudaEventQuery(event);
+    if (status == cudaSuccess)
+      return;
+    if (status != cudaErrorNotReady) {
+      abort();
+      check(status, "cudaEventQuery");
+    }
+    // A spin is cheap for what takes microseconds.
+    if (turn < 1000)
+      continue;
+    std::vector<ncclComm_t> all = comms;
+    all.push_back(worldComm);
+    for (ncclComm_t comm : all) {
+      ncclResult_t result = ncclSuccess;
+      if (comm)
+        ncclCommGetAsyncError(comm, &result);
+      if (result != ncclSuccess && result != ncclInProgress) {
+        std::string text = std::string("NCCL failed: ") +
+                           ncclGetErrorString(result) + ": " +
+                           ncclGetLastError(comm);
+        abort();
+        fail(text);
+      }
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      abort();
+      fail("no progress for " + std::to_string(patience.count()) +
+           " seconds: a peer is missing or a collective does not end "
+           "(MOE_RT_TIMEOUT)");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}

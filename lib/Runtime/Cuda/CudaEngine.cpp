@@ -1,0 +1,258 @@
+//===- CudaEngine.cpp - The engine on NVIDIA GPUs -------------------------===//
+
+#include "moe/Runtime/CudaEngine.h"
+#include "../EngineImpl.h"
+#include "Interpreter.h"
+
+#include <algorithm>
+#include <cudnn.h>
+
+using namespace moert;
+using namespace moert::cuda;
+
+//===----------------------------------------------------------------------===//
+// What the machine has
+//===----------------------------------------------------------------------===//
+
+/// "13.0" of 13000.
+static std::string cudaVersion(int version) {
+  return std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10);
+}
+
+/// The device of this process; `error` says in one line what is missing.
+static int findDevice(const World &world, int &capability, std::string &error) {
+  int driver = 0, runtime = 0, count = 0, major = 0, minor = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) {
+    error = "no NVIDIA driver is loaded on this machine";
+    return -1;
+  }
+  if (driver / 1000 < runtime / 1000) {
+    error = "the NVIDIA driver supports CUDA " + cudaVersion(driver) +
+            ", this program needs " + cudaVersion(runtime);
+    return -1;
+  }
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    error = std::string("no CUDA device: ") + cudaGetErrorString(status);
+    return -1;
+  }
+  int64_t local = world.localRank >= 0 ? world.localRank : world.rank;
+  if (local >= count) {
+    error = "process " + std::to_string(local) +
+            " of this machine has no GPU: " + std::to_string(count) +
+            " visible";
+    return -1;
+  }
+  int device = int(local);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  capability = 10 * major + minor;
+  if (capability != 90 && capability != 100)
+    error = "device " + std::to_string(device) + " has compute capability " +
+            std::to_string(major) + "." + std::to_string(minor) +
+            ", the kernels are for 9.0 (H100) and 10.0 (GB200)";
+  int nccl = 0;
+  if (error.empty() && (ncclGetVersion(&nccl) != ncclSuccess || nccl < 22800))
+    error = "NCCL is " + std::to_string(nccl) + ", 22800 or later is needed";
+  if (error.empty() && cudnnGetVersion() < 91900)
+    error = "cuDNN is " + std::to_string(cudnnGetVersion()) +
+            ", 91900 or later is needed";
+  return device;
+}
+
+std::string moert::missingForCuda() {
+  World world;
+  std::string error;
+  int capability = 0;
+  if (readWorld(world, error))
+    findDevice(world, capability, error);
+  return error;
+}
+
+//===----------------------------------------------------------------------===//
+// The engine
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Device memory that goes with its owner.
+class DeviceBuffer {
+public:
+  ~DeviceBuffer() { cudaFree(memory); }
+  void allocate(size_t bytes) {
+    MOE_CHECK(cudaMalloc(&memory, std::max<size_t>(bytes, 1)));
+  }
+  char *get() const { return static_cast<char *>(memory); }
+
+private:
+  void *memory = nullptr;
+};
+
+class CudaEngine : public Engine::Impl, public RankMemory {
+public:
+  CudaEngine(const Table &table, const CudaOptions &options);
+
+  bool run(const std::vector<int32_t> &tokens, StepResult &result,
+           std::string &error) override;
+
+  bool has(int64_t rank) const override { return rank == world.rank; }
+  void read(int64_t rank, int64_t address, void *to,
+            int64_t bytes) const override;
+  void write(int64_t rank, int64_t address, const void *from,
+             int64_t bytes) override;
+  void zero(int64_t rank, int64_t address, int64_t bytes) override;
+  void sumOverProcesses(std::vector<float> &values) const override;
+
+private:
+  uint32_t programIndex() const;
+  void finish() const;
+
+  World world;
+  bool failed = false;
+  DeviceBuffer arena, spare;
+  std::unique_ptr<Communicators> communicators;
+  std::unique_ptr<Launcher> launcher;
+  std::unique_ptr<Interpreter> interpreter;
+};
+
+/// Elements of the buffer that goes around the ranks.
+constexpr size_t kPiece = 4 << 20;
+
+/// FNV-1a of the table's text.
+uint64_t hashOf(const Table &table) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : toJson(table))
+    hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+} // namespace
+
+uint32_t CudaEngine::programIndex() const {
+  return uint32_t(&programOf(world.rank) - table.programs.data());
+}
+
+CudaEngine::CudaEngine(const Table &table, const CudaOptions &options)
+    : Impl(table) {
+  std::string error = check();
+  if (error.empty() && readWorld(world, error) && world.size != table.ranks)
+    error = "the table is for " + std::to_string(table.ranks) +
+            " ranks, the environment says " + std::to_string(world.size);
+  if (!error.empty())
+    fail(error);
+  int capability = 0;
+  int device = findDevice(world, capability, error);
+  if (!error.empty())
+    fail(error);
+  MOE_CHECK(cudaSetDevice(device));
+  ncclUniqueId id;
+  if (world.rank == 0)
+    MOE_CHECK(ncclGetUniqueId(&id));
+  if (!shareFromRoot(world, hashOf(this->table), &id, sizeof id, error))
+    fail(error);
+  communicators = std::make_unique<Communicators>(this->table, world, id);
+  launcher = std::make_unique<Launcher>(options, capability);
+  arena.allocate(programOf(world.rank).arenaBytes);
+  spare.allocate(4 * kPiece);
+  interpreter = std::make_unique<Interpreter>(
+      this->table, programIndex(), *launcher, *communicators, arena.get());
+  store = std::make_unique<ParameterStore>(this->table, *this);
+  error = store->check();
+  if (!error.empty())
+    fail(error);
+}
+
+/// Copies run on the first stream, and nothing else runs between steps.
+void CudaEngine::finish() const {
+  MOE_CHECK(cudaStreamSynchronize(interpreter->stream(0)));
+}
+
+void CudaEngine::read(int64_t, int64_t address, void *to, int64_t bytes) const {
+  if (bytes <= 0)
+    return;
+  MOE_CHECK(cudaMemcpyAsync(to, arena.get() + address, bytes,
+                            cudaMemcpyDeviceToHost, interpreter->stream(0)));
+  finish();
+}
+
+void CudaEngine::write(int64_t, int64_t address, const void *from,
+                       int64_t bytes) {
+  if (bytes <= 0)
+    return;
+  MOE_CHECK(cudaMemcpyAsync(arena.get() + address, from, bytes,
+                            cudaMemcpyHostToDevice, interpreter->stream(0)));
+  finish();
+}
+
+void CudaEngine::zero(int64_t, int64_t address, int64_t bytes) {
+  if (bytes <= 0)
+    return;
+  MOE_CHECK(
+      cudaMemsetAsync(arena.get() + address, 0, bytes, interpreter->stream(0)));
+  finish();
+}
+
+void CudaEngine::sumOverProcesses(std::vector<float> &values) const {
+  if (world.size == 1)
+    return;
+  cudaStream_t stream = interpreter->stream(0);
+  auto *piece = reinterpret_cast<float *>(spare.get());
+  for (size_t at = 0; at < values.size(); at += kPiece) {
+    size_t count = std::min(kPiece, values.size() - at);
+    MOE_CHECK(cudaMemcpyAsync(piece, values.data() + at, 4 * count,
+                              cudaMemcpyHostToDevice, stream));
+    communicators->sumOverWorld(piece, count, stream);
+    MOE_CHECK(cudaMemcpyAsync(values.data() + at, piece, 4 * count,
+                              cudaMemcpyDeviceToHost, stream));
+    finish();
+  }
+}
+
+bool CudaEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
+                     std::string &error) {
+  // After a failure streams and communicators are in any state.
+  if (failed) {
+    error = "the engine has failed before";
+    return false;
+  }
+  failed = true;
+  writeInputs(*this, world.rank, tokens);
+  error = interpreter->run();
+  // The last program that has a value reports it, by its first rank; a refused
+  // step must be refused by all.
+  auto mine = [&](int64_t Program::*address) {
+    const Program *owner = nullptr;
+    for (const Program &p : table.programs)
+      if (p.*address >= 0)
+        owner = &p;
+    float value = 0;
+    if (owner && owner->firstRank == world.rank)
+      read(world.rank, owner->*address, &value, 4);
+    return value;
+  };
+  std::vector<float> report = {mine(&Program::loss), mine(&Program::gradNorm),
+                               error.empty() ? 0.0f : 1.0f};
+  sumOverProcesses(report);
+  result.loss = report[0];
+  result.gradNorm = report[1];
+  if (error.empty() && report[2] > 0)
+    error = "a capacity overflows on another rank, which names it";
+  failed = false;
+  return error.empty();
+}
+
+std::unique_ptr<Engine> moert::createCudaEngine(const Table &table,
+                                                const CudaOptions &options,
+                                                std::string &error) {
+  error.clear();
+  try {
+    return std::make_unique<Engine>(
+        std::make_unique<CudaEngine>(table, options));
+  } catch (const std::exception &e) {
+    error = e.what();
+    return nullptr;
+  }
+}

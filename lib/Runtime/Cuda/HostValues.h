@@ -1,0 +1,54 @@
+//===- HostValues.h - What the host knows of device memory ------*- C++ -*-===//
+//
+// The host reads the counts of received rows (sched.host_read). The rows of
+// each local expert are sums of them, which the device computes by the kernel
+// local_rows; the host computes them, too, and so needs no second read to
+// launch a product per expert. The last op issued that writes a range is the
+// one that later ops see (proof "race"), so that following the issue order is
+// enough.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_LIB_RUNTIME_CUDA_HOSTVALUES_H
+#define MOE_LIB_RUNTIME_CUDA_HOSTVALUES_H
+
+#include "moe/Table/ScheduleView.h"
+
+#include <map>
+#include <memory>
+
+namespace moert::cuda {
+
+class HostValues {
+public:
+  /// An op that writes the range was issued: what was known of it is over.
+  void overwrite(Range range);
+  /// The host has read the range.
+  void set(Range range, const int32_t *values);
+  /// local_rows was issued: `rows` are sums of `counts` over `ranks` ranks.
+  /// The counts may be read later.
+  void derive(Range counts, int64_t ranks, Range rows);
+  /// Values of the range, null: not known.
+  const std::vector<int32_t> *find(Range range);
+
+private:
+  /// What a range holds from one write to the next.
+  struct Version {
+    std::vector<int32_t> values;
+    std::shared_ptr<Version> counts;
+    int64_t ranks = 1, size = 0;
+  };
+  struct Entry {
+    int64_t end = 0;
+    std::shared_ptr<Version> version;
+  };
+
+  std::shared_ptr<Version> versionOf(Range range);
+
+  /// By first byte; ranges do not overlap.
+  std::map<int64_t, Entry> entries;
+};
+
+} // namespace moert::cuda
+
+#endif // MOE_LIB_RUNTIME_CUDA_HOSTVALUES_H
