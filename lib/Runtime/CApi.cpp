@@ -1,7 +1,7 @@
 //===- CApi.cpp - The runtime in C ----------------------------------------===//
 
-#include "moe/Runtime/Engine.h"
-#include "moe/Runtime/moe_rt.h"
+#include "Backend.h"
+#include "moe/Runtime/Safetensors.h"
 
 #include <algorithm>
 #include <cstring>
@@ -50,23 +50,30 @@ int get(moe_rt *rt, NamedTensor (Engine::*getter)(const std::string &) const,
 
 } // namespace
 
+const char *moe_rt_missing(void) {
+  static thread_local std::string missing;
+  if (!guarded(missing,
+               [] {
+                 missing = missingForEngine();
+                 return true;
+               }) &&
+      missing.empty())
+    missing = "the machine can't be examined";
+  return missing.c_str();
+}
+
 moe_rt *moe_rt_create(const char *json, size_t size,
                       const moe_rt_options *options, char *error,
                       size_t errorSize) {
   auto rt = std::make_unique<moe_rt>();
   bool ok = guarded(rt->error, [&] {
-    EngineOptions engineOptions;
-    std::map<std::string, GeneratedKernel> generated;
-    if (options) {
-      engineOptions.threads = options->threads;
-      engineOptions.orderSeed = options->order_seed;
-      engineOptions.poison = options->poison != 0;
-      for (size_t i = 0; i < options->kernel_count; ++i)
-        generated[options->kernels[i].name] = options->kernels[i].code;
-    }
+    moe_rt_options defaults{};
+    defaults.threads = 2;
+    defaults.poison = 1;
     Table table;
     if (fromJson(std::string(json, size), table, rt->error))
-      rt->engine = Engine::create(table, engineOptions, generated, rt->error);
+      rt->engine =
+          createEngine(table, options ? *options : defaults, rt->error);
     return rt->engine != nullptr;
   });
   if (ok)
@@ -129,6 +136,40 @@ int moe_rt_get_gradient(moe_rt *rt, const char *name, float *values,
                         int64_t count) {
   return get(rt, &Engine::gradient, name, values, count);
 }
+
+int moe_rt_load_weights(moe_rt *rt, const char *path) {
+  return !guarded(rt->error, [&] {
+    std::vector<NamedTensor> weights;
+    if (!readSafetensors(path, weights, rt->error))
+      return false;
+    if (rt->engine->setParameters(weights, rt->error))
+      return true;
+    rt->error = std::string(path) + ": " + rt->error;
+    return false;
+  });
+}
+
+/// Every rank takes part in gathering; the first one writes.
+static int save(moe_rt *rt, std::vector<NamedTensor> (Engine::*getter)() const,
+                const char *path) {
+  return !guarded(rt->error, [&] {
+    std::vector<NamedTensor> tensors = (rt->engine.get()->*getter)();
+    return rt->engine->rank() != 0 ||
+           writeSafetensors(path, tensors, rt->error);
+  });
+}
+
+int moe_rt_save_weights(moe_rt *rt, const char *path) {
+  return save(rt, &Engine::parameters, path);
+}
+
+int moe_rt_save_gradients(moe_rt *rt, const char *path) {
+  return save(rt, &Engine::gradients, path);
+}
+
+int64_t moe_rt_rank(const moe_rt *rt) { return rt->engine->rank(); }
+
+int64_t moe_rt_sequence(const moe_rt *rt) { return rt->engine->sequence(); }
 
 int64_t moe_rt_token_count(const moe_rt *rt) {
   return rt->engine->tokenCount();

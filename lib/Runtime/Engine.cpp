@@ -160,6 +160,10 @@ int64_t Engine::tokenCount() const {
          (t.sequence + 1);
 }
 
+int64_t Engine::sequence() const { return impl->table.sequence; }
+
+int64_t Engine::rank() const { return impl->rank(); }
+
 std::vector<int32_t> Engine::randomTokens(uint64_t seed, int64_t step) const {
   return moert::randomTokens(seed, step, tokenCount(), impl->table.vocabulary);
 }

@@ -16,6 +16,7 @@ struct Engine::Impl {
   /// fails.
   virtual bool run(const std::vector<int32_t> &tokens, StepResult &result,
                    std::string &error) = 0;
+  virtual int64_t rank() const { return 0; }
   /// Empty, or why the table's programs can't run. For derived classes, before
   /// they allocate memory.
   std::string check() const;

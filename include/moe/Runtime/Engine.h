@@ -86,8 +86,11 @@ public:
   /// dispatch, so that an overflow changes no parameter.
   bool step(const std::vector<int32_t> &tokens, StepResult &result,
             std::string &error);
-  /// Number of tokens that step() takes.
+  /// Number of tokens that step() takes, and of a sample.
   int64_t tokenCount() const;
+  int64_t sequence() const;
+  /// The rank that this process is, 0 where all ranks are in one process.
+  int64_t rank() const;
   /// Random tokens for step number `step` (counting from 0), in the form that
   /// step() takes: the same for every layout of one global batch.
   std::vector<int32_t> randomTokens(uint64_t seed, int64_t step) const;

@@ -1,6 +1,8 @@
 /*===- moe_rt.h - The runtime in C ----------------------------------------===*\
 |*
-|* Loads a table and trains with it: what Engine.h offers, for any language.
+|* Loads a table and trains with it: what Engine.h offers, for any language. On
+|* GPUs each process is one rank (CudaEngine.h says which), and all make the
+|* same calls.
 |* A function that returns int returns 0 for success; after a failure
 |* moe_rt_error says why, until the next call. A runtime is used by one thread
 |* at a time.
@@ -35,7 +37,15 @@ typedef struct {
   int poison;
   const moe_rt_kernel *kernels;
   size_t kernel_count;
+  /* GPUs: the fat binary of the kernels that were compiled from the program;
+     threads, order_seed, poison and kernels do not count there. */
+  const void *image;
+  size_t image_size;
 } moe_rt_options;
+
+/* What this machine lacks to run tables (a driver, a device, a library's
+   version), in one line; "": nothing. Valid until the next call. */
+const char *moe_rt_missing(void);
 
 /* Makes a runtime from a table's JSON text of `size` bytes; `options` NULL: 2
    threads, issue order, poison. On failure returns NULL and writes why, ended
@@ -63,6 +73,16 @@ int moe_rt_get_parameter(moe_rt *rt, const char *name, float *values,
 int moe_rt_get_gradient(moe_rt *rt, const char *name, float *values,
                         int64_t count);
 
+/* All parameters from, or to, a .safetensors file with stored names. On GPUs
+   rank 0 writes. */
+int moe_rt_load_weights(moe_rt *rt, const char *path);
+int moe_rt_save_weights(moe_rt *rt, const char *path);
+int moe_rt_save_gradients(moe_rt *rt, const char *path);
+
+/* Number of this process's rank, 0 where all ranks are in one process. */
+int64_t moe_rt_rank(const moe_rt *rt);
+/* Tokens of a sample. */
+int64_t moe_rt_sequence(const moe_rt *rt);
 /* Tokens of one step, [samples of the global batch][sequence + 1]. */
 int64_t moe_rt_token_count(const moe_rt *rt);
 /* Writes moe_rt_token_count random tokens for a step, counting from 0. */
@@ -71,6 +91,12 @@ int moe_rt_random_tokens(moe_rt *rt, uint64_t seed, int64_t step,
 /* Runs one step; `loss` and `grad_norm` may be NULL. */
 int moe_rt_step(moe_rt *rt, const int32_t *tokens, int64_t count, float *loss,
                 float *grad_norm);
+
+/* The program of an executable or shared library that moe-compile made:
+   moe_rt_create with its table and kernels; of `options` the threads, order
+   and poison count. */
+moe_rt *moe_program_create(const moe_rt_options *options, char *error,
+                           size_t error_size);
 
 #ifdef __cplusplus
 }

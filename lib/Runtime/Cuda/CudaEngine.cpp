@@ -98,6 +98,7 @@ public:
   bool run(const std::vector<int32_t> &tokens, StepResult &result,
            std::string &error) override;
 
+  int64_t rank() const override { return world.rank; }
   bool has(int64_t rank) const override { return rank == world.rank; }
   void read(int64_t rank, int64_t address, void *to,
             int64_t bytes) const override;

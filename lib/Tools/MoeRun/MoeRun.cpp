@@ -6,18 +6,14 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
-#include "moe/Runtime/Engine.h"
-#include "moe/Runtime/Safetensors.h"
+#include "moe/Runtime/Train.h"
 #include "moe/Support/Phase.h"
 #include "moe/Target/HostKernels.h"
 #include "moe/Target/Table.h"
 #include "moe/Transforms/Kernels/Passes.h"
 
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/SourceMgr.h"
-
-#include <chrono>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -130,32 +126,6 @@ FailureOr<HostKernels> compileKernels(Schedule &schedule) {
   return kernels;
 }
 
-/// Tokens of all steps of the file; empty: random ones.
-LogicalResult readTokens(const std::string &path, int64_t perStep,
-                         std::vector<std::vector<int32_t>> &steps) {
-  std::vector<moert::NamedIntegers> tensors;
-  std::string reason;
-  if (!moert::readSafetensors(path, tensors, reason))
-    return error(reason);
-  for (const moert::NamedIntegers &tensor : tensors) {
-    if (tensor.name != "tokens")
-      continue;
-    int64_t count = tensor.values.size();
-    if (count == 0 || count % perStep)
-      return error(path + ": 'tokens' has " + Twine(count) +
-                   " values, which is no multiple of the " + Twine(perStep) +
-                   " of a step");
-    for (int64_t value : tensor.values)
-      if (value != static_cast<int32_t>(value))
-        return error(path + ": 'tokens' has the value " + Twine(value));
-    for (auto it = tensor.values.begin(); it != tensor.values.end();
-         it += perStep)
-      steps.emplace_back(it, it + perStep);
-    return success();
-  }
-  return error(path + ": has no tensor 'tokens'");
-}
-
 using GeneratedKernels = std::map<std::string, moert::GeneratedKernel>;
 
 LogicalResult train(const moert::Table &table, const GeneratedKernels &kernels,
@@ -168,50 +138,16 @@ LogicalResult train(const moert::Table &table, const GeneratedKernels &kernels,
       moert::Engine::create(table, engineOptions, kernels, reason);
   if (!engine)
     return error(reason);
-  engine->initialize(options.seed);
-  if (!options.weights.empty()) {
-    std::vector<moert::NamedTensor> weights;
-    if (!moert::readSafetensors(options.weights, weights, reason))
-      return error(reason);
-    if (!engine->setParameters(weights, reason))
-      return error(options.weights + ": " + reason);
-  }
-  std::vector<std::vector<int32_t>> tokens;
-  int64_t perStep = engine->tokenCount();
-  if (!options.tokens.empty() &&
-      failed(readTokens(options.tokens, perStep, tokens)))
-    return failure();
-
-  for (unsigned step = 0; step < options.steps; ++step) {
-    std::vector<int32_t> random;
-    if (tokens.empty())
-      random = engine->randomTokens(options.seed, step);
-    const std::vector<int32_t> &input =
-        tokens.empty() ? random : tokens[step % tokens.size()];
-    moert::StepResult result;
-    auto start = std::chrono::steady_clock::now();
-    if (!engine->step(input, result, reason))
-      return error("step " + Twine(step + 1) + ": " + reason);
-    std::chrono::duration<double> seconds =
-        std::chrono::steady_clock::now() - start;
-    llvm::outs() << "step " << step + 1
-                 << llvm::format(" loss %.9g grad_norm %.9g", result.loss,
-                                 result.gradNorm);
-    if (!options.noTiming) {
-      int64_t trained = perStep / (table.sequence + 1) * table.sequence;
-      llvm::outs() << llvm::format(" tokens/s %.9g", trained / seconds.count());
-    }
-    llvm::outs() << "\n";
-    llvm::outs().flush();
-  }
-  if (!options.save.empty() &&
-      !moert::writeSafetensors(options.save, engine->parameters(), reason))
-    return error(reason);
-  if (!options.saveGradients.empty() &&
-      !moert::writeSafetensors(options.saveGradients, engine->gradients(),
-                               reason))
-    return error(reason);
-  return success();
+  moert::TrainingRun run;
+  run.steps = options.steps;
+  run.seed = options.seed;
+  run.weights = options.weights;
+  run.tokens = options.tokens;
+  run.save = options.save;
+  run.saveGradients = options.saveGradients;
+  run.timing = !options.noTiming;
+  reason = moert::train(*engine, run);
+  return reason.empty() ? success() : error(reason);
 }
 
 } // namespace

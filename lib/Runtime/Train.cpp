@@ -1,0 +1,92 @@
+//===- Train.cpp - Steps of training, as programs print them --------------===//
+
+#include "moe/Runtime/Train.h"
+#include "moe/Runtime/Safetensors.h"
+
+#include <chrono>
+#include <cstdio>
+
+using namespace moert;
+
+/// Tokens of all steps of the file, one after the other.
+static std::string readTokens(const std::string &path, size_t perStep,
+                              std::vector<int32_t> &tokens) {
+  std::vector<NamedIntegers> tensors;
+  std::string error;
+  if (!readSafetensors(path, tensors, error))
+    return error;
+  for (const NamedIntegers &tensor : tensors) {
+    if (tensor.name != "tokens")
+      continue;
+    if (tensor.values.empty() || tensor.values.size() % perStep)
+      return path + ": 'tokens' has " + std::to_string(tensor.values.size()) +
+             " values, which is no multiple of the " + std::to_string(perStep) +
+             " of a step";
+    for (int64_t value : tensor.values) {
+      if (value != int32_t(value))
+        return path + ": 'tokens' has the value " + std::to_string(value);
+      tokens.push_back(int32_t(value));
+    }
+    return "";
+  }
+  return path + ": has no tensor 'tokens'";
+}
+
+std::string moert::train(Engine &engine, const TrainingRun &run) {
+  std::string error;
+  if (run.weights.empty()) {
+    engine.initialize(run.seed);
+  } else {
+    std::vector<NamedTensor> weights;
+    if (!readSafetensors(run.weights, weights, error))
+      return error;
+    if (!engine.setParameters(weights, error))
+      return run.weights + ": " + error;
+  }
+  size_t perStep = engine.tokenCount();
+  std::vector<int32_t> tokens;
+  if (!run.tokens.empty()) {
+    error = readTokens(run.tokens, perStep, tokens);
+    if (!error.empty())
+      return error;
+  }
+  for (uint64_t step = 0; step < run.steps; ++step) {
+    std::vector<int32_t> input;
+    if (tokens.empty()) {
+      input = engine.randomTokens(run.seed, int64_t(step));
+    } else {
+      auto first = tokens.begin() + step % (tokens.size() / perStep) * perStep;
+      input.assign(first, first + perStep);
+    }
+    StepResult result;
+    auto start = std::chrono::steady_clock::now();
+    if (!engine.step(input, result, error))
+      return "step " + std::to_string(step + 1) + ": " + error;
+    std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    if (engine.rank() != 0)
+      continue;
+    std::printf("step %llu loss %.9g grad_norm %.9g",
+                static_cast<unsigned long long>(step + 1), result.loss,
+                result.gradNorm);
+    if (run.timing) {
+      int64_t length = engine.sequence();
+      std::printf(" tokens/s %.9g",
+                  double(perStep / (length + 1) * length) / seconds.count());
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+  // Every rank takes part in gathering; the first one writes.
+  auto save = [&](const std::string &path,
+                  std::vector<NamedTensor> (Engine::*get)() const) {
+    if (path.empty() || !error.empty())
+      return;
+    std::vector<NamedTensor> tensors = (engine.*get)();
+    if (engine.rank() == 0)
+      writeSafetensors(path, tensors, error);
+  };
+  save(run.save, &Engine::parameters);
+  save(run.saveGradients, &Engine::gradients);
+  return error;
+}
