@@ -3,14 +3,10 @@
 #include "moe/Tools/MoeRun.h"
 
 #include "mlir/IR/AsmState.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "moe/Runtime/Train.h"
-#include "moe/Support/Phase.h"
 #include "moe/Target/HostKernels.h"
 #include "moe/Target/Table.h"
-#include "moe/Transforms/Kernels/Passes.h"
+#include "moe/Tools/ScheduleFile.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/SourceMgr.h"
@@ -70,62 +66,6 @@ LogicalResult error(const Twine &message) {
   return failure();
 }
 
-/// A table, and the module that it is from (null: a JSON file).
-struct Schedule {
-  moert::Table table;
-  OwningOpRef<ModuleOp> module;
-};
-
-LogicalResult readTable(StringRef path, StringRef text, Schedule &schedule) {
-  std::string reason;
-  if (!moert::fromJson(text.str(), schedule.table, reason))
-    return error(path + ": " + reason);
-  std::vector<std::string> problems = moert::checkTable(schedule.table);
-  for (const std::string &problem : problems)
-    (void)error(path + ": " + problem);
-  return success(problems.empty());
-}
-
-LogicalResult readModule(llvm::SourceMgr &sources, MLIRContext &context,
-                         Schedule &schedule) {
-  schedule.module = parseSourceFile<ModuleOp>(sources, &context);
-  if (!schedule.module)
-    return failure();
-  FailureOr<Phase> phase = getPhase(*schedule.module);
-  if (failed(phase))
-    return failure();
-  if (*phase != Phase::Sched)
-    return schedule.module->emitError()
-           << "is in phase " << phaseName(*phase)
-           << " and has no schedule yet; run moe-opt on it first";
-  FailureOr<moert::Table> table = tabulate(*schedule.module);
-  if (failed(table))
-    return failure();
-  schedule.table = std::move(*table);
-  return success();
-}
-
-/// Compiles the kernels over rows for this machine, from copies: a schedule is
-/// the same for every target. Marks them in the table.
-FailureOr<HostKernels> compileKernels(Schedule &schedule) {
-  OwningOpRef<ModuleOp> copy = ModuleOp::create(schedule.module->getLoc());
-  setPhase(*copy, Phase::Kernels);
-  OpBuilder builder = OpBuilder::atBlockEnd(copy->getBody());
-  for (KernelOp kernel : schedule.module->getOps<KernelOp>())
-    builder.clone(*kernel);
-  PassManager manager(copy->getContext());
-  manager.addPass(createGenerateKernels());
-  if (failed(manager.run(*copy)))
-    return failure();
-  FailureOr<HostKernels> kernels = HostKernels::compile(*copy);
-  if (failed(kernels))
-    return failure();
-  for (moert::Kernel &kernel : schedule.table.kernels)
-    if (kernels->getFunctions().count(kernel.name))
-      kernel.provider = moert::Provider::Generated;
-  return kernels;
-}
-
 using GeneratedKernels = std::map<std::string, moert::GeneratedKernel>;
 
 LogicalResult train(const moert::Table &table, const GeneratedKernels &kernels,
@@ -165,32 +105,24 @@ LogicalResult moe::moeRunMain(int argc, char **argv,
   if (options.threads < 1 || options.threads > 1024)
     return error("--threads must be between 1 and 1024");
 
-  std::string reason;
-  std::unique_ptr<llvm::MemoryBuffer> file =
-      openInputFile(options.input, &reason);
-  if (!file)
-    return error(reason);
   MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
-  Schedule schedule;
-  if (StringRef(options.input).ends_with(".json")) {
-    if (failed(readTable(options.input, file->getBuffer(), schedule)))
-      return failure();
-  } else {
-    sources.AddNewSourceBuffer(std::move(file), SMLoc());
-    if (failed(readModule(sources, context, schedule)))
-      return failure();
-  }
-  ModuleOp module = schedule.module ? *schedule.module : ModuleOp();
-  if (!options.noVerify &&
-      failed(proveSchedule(schedule.table, module, &context, llvm::errs())))
+  ScheduleFile schedule("moe-run", sources);
+  if (failed(schedule.read(options.input, context)))
+    return failure();
+  ModuleOp module = schedule.getModule();
+  if (!options.noVerify && failed(proveSchedule(schedule.getTable(), module,
+                                                &context, llvm::errs())))
     return failure();
   if (!module || options.libraryKernels)
-    return train(schedule.table, {}, options);
-  FailureOr<HostKernels> kernels = compileKernels(schedule);
+    return train(schedule.getTable(), {}, options);
+  FailureOr<OwningOpRef<ModuleOp>> generated = schedule.generateKernels();
+  if (failed(generated))
+    return failure();
+  FailureOr<HostKernels> kernels = HostKernels::compile(**generated);
   if (failed(kernels))
     return failure();
-  return train(schedule.table, kernels->getFunctions(), options);
+  return train(schedule.getTable(), kernels->getFunctions(), options);
 }
