@@ -8,7 +8,7 @@ root=$(realpath "$(dirname "$0")/..")
 cd "$root"
 sources() {
   find dialects include lib test tools \
-    \( -name '*.cpp' -o -name '*.h' -o -name '*.c' \) | sort
+    \( -name '*.cpp' -o -name '*.h' -o -name '*.c' -o -name '*.cu' \) | sort
 }
 if [ "$1" = --fix ]; then
   sources | xargs clang-format-22 -i

@@ -1,6 +1,7 @@
 //===- DeviceKernels.h - Kernels of the library on the device ---*- C++ -*-===//
 //
-// One source for both machines: see Kernels.inc (written by its own task).
+// One source for both machines, in Kernels/: DeviceKernels.cu makes kernels for
+// the device of it, Twins.cpp twins for the stand-in.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,13 +11,15 @@
 #include "Arguments.h"
 #include "moe/Table/Table.h"
 
+#include <cstddef>
 #include <string>
 
 namespace moert::cuda {
 
-/// Name of the device kernel of a library op: "moe_<op>_<f32|bf16>", by the
-/// type of its "x" operands; empty: the op runs by a vendor's library
-/// (linear*, grouped_linear*, attention of bf16) or there is none.
+/// Name of the device kernel of a library op: "moe_<op>_<f32|bf16|i32>", by the
+/// type of its "x" operands, of all its operands where it has none; empty: the
+/// op runs by a vendor's library (linear*, grouped_linear*, attention of bf16)
+/// or by generated code.
 std::string deviceKernelName(const Kernel &kernel,
                              const std::vector<Operand> &operands);
 
