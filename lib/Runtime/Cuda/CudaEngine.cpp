@@ -5,6 +5,7 @@
 #include "Interpreter.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cudnn.h>
 
 using namespace moert;
@@ -94,6 +95,7 @@ private:
 class CudaEngine : public Engine::Impl, public RankMemory {
 public:
   CudaEngine(const Table &table, const CudaOptions &options);
+  ~CudaEngine() override;
 
   bool run(const std::vector<int32_t> &tokens, StepResult &result,
            std::string &error) override;
@@ -117,10 +119,11 @@ private:
   std::unique_ptr<Communicators> communicators;
   std::unique_ptr<Launcher> launcher;
   std::unique_ptr<Interpreter> interpreter;
+  std::unique_ptr<Profile> profile;
 };
 
 /// Elements of the buffer that goes around the ranks.
-constexpr size_t kPiece = 4 << 20;
+constexpr size_t kPiece = 64 << 20;
 
 /// FNV-1a of the table's text.
 uint64_t hashOf(const Table &table) {
@@ -160,10 +163,22 @@ CudaEngine::CudaEngine(const Table &table, const CudaOptions &options)
   spare.allocate(4 * kPiece);
   interpreter = std::make_unique<Interpreter>(
       this->table, programIndex(), *launcher, *communicators, arena.get());
+  profile = Profile::create(world.rank);
+  interpreter->setProfile(profile.get());
   store = std::make_unique<ParameterStore>(this->table, *this);
   error = store->check();
   if (!error.empty())
     fail(error);
+}
+
+CudaEngine::~CudaEngine() {
+  try {
+    if (profile && !failed)
+      profile->write(launcher->getBlas(), spare.get(), 4 * kPiece,
+                     interpreter->workspace(0), interpreter->stream(0));
+  } catch (const std::exception &e) {
+    std::fprintf(stderr, "profile: %s\n", e.what());
+  }
 }
 
 /// Copies run on the first stream, and nothing else runs between steps.

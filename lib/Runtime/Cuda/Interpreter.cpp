@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nvtx3/nvToolsExt.h>
+#include <utility>
 
 using namespace moert;
 using namespace moert::cuda;
@@ -255,8 +256,13 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
              "' needs its rows on the host, and no sched.host_read of their "
              "counts was issued before it");
     }
-    launcher.launch(plan, table.kernels[op.kernel], op, pointers.data(), rows,
-                    scratch[op.stream], stream);
+    const Kernel &kernel = table.kernels[op.kernel];
+    if (profile)
+      profile->begin(stream);
+    launcher.launch(plan, kernel, op, pointers.data(), rows, scratch[op.stream],
+                    stream);
+    if (profile)
+      profile->end(kernel, stream);
     break;
   }
   case OpKind::Collective:
@@ -337,7 +343,7 @@ int64_t Interpreter::issueCapture(const Place &first) {
     return Place{first.call, uint32_t(local), first.flat + local - first.local};
   };
   std::pair<uint32_t, int32_t> name{call.tmpl, number};
-  if (!std::exchange(warm[name], true)) {
+  if (!std::exchange(warm[name], true) || profile) {
     for (int64_t local = first.local; local < end; ++local)
       issue(placeOf(local));
     return count;

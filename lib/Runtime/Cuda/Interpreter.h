@@ -12,6 +12,7 @@
 #include "Communicators.h"
 #include "HostValues.h"
 #include "Launcher.h"
+#include "Profile.h"
 
 #include <unordered_map>
 
@@ -31,6 +32,9 @@ public:
   std::string run();
 
   cudaStream_t stream(size_t number) const { return streams[number]; }
+  void *workspace(size_t number) const { return scratch[number].memory; }
+  /// Times launches from now on; null: no more. Captured ops run eagerly then.
+  void setProfile(Profile *to) { profile = to; }
 
 private:
   /// An op in the program.
@@ -89,6 +93,7 @@ private:
   std::map<GraphKey, cudaGraphExec_t> graphs;
   std::map<std::pair<uint32_t, int32_t>, bool> warm;
   bool ranges = false;
+  Profile *profile = nullptr;
 };
 
 } // namespace moert::cuda

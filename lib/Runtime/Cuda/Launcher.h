@@ -55,6 +55,7 @@ public:
               const Scratch &scratch, cudaStream_t stream);
   /// Bytes of Scratch::memory, known when all ops are planned.
   int64_t scratchBytes() const { return scratch; }
+  Blas &getBlas() { return blas; }
   const char *groupedProvider() const { return grouped->name(); }
 
 private:
