@@ -17,10 +17,10 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Builds the constants of moe_program.
-class Builder {
+/// Makes moe_program.
+class Constants {
 public:
-  explicit Builder(llvm::Module &module)
+  explicit Constants(llvm::Module &module)
       : module(module), pointer(llvm::PointerType::get(context(), 0)),
         size(llvm::Type::getInt64Ty(context())) {}
 
@@ -105,7 +105,7 @@ std::string mlir::moe::emitProgramObject(const ProgramObject &program,
   llvm::Module module("moe_program", context);
   module.setTargetTriple(parsed);
   module.setDataLayout(machine->createDataLayout());
-  Builder(module).build(program);
+  Constants(module).build(program);
   llvm::legacy::PassManager passes;
   if (machine->addPassesToEmitFile(passes, stream, nullptr,
                                    llvm::CodeGenFileType::ObjectFile))

@@ -17,11 +17,14 @@ static void twice(void **operands) {
    has 256 bytes. */
 int useFromC(const char *json, char *error) {
   moe_rt_kernel kernel = {"twice", twice};
-  moe_rt_options options = {1, 0, 1, &kernel, 1};
+  moe_rt_options options = {
+      .threads = 1, .poison = 1, .kernels = &kernel, .kernel_count = 1};
   float in[4] = {1, 2, 3, 4}, out[4] = {0}, loss = -1;
   int32_t tokens[8];
 
   error[0] = 0;
+  if (strcmp(moe_rt_missing(), ""))
+    return 19;
   if (moe_rt_create("{", 1, &options, error, 256) ||
       strncmp(error, "malformed JSON", 14))
     return 1;
