@@ -46,6 +46,19 @@ inline constexpr double kEngineGradientBf16 = 4e-3;
 inline constexpr double kLayoutLoss = 1e-6;
 inline constexpr double kLayoutGradient = 1e-5;
 
+/// A device kernel, or its twin, against the host engine's: the same formula in
+/// f32, whose sums (of at most some hundred terms of a softmax or a dot
+/// product) are in another order and whose exponential is another one, each
+/// within 2 ulp of 6e-8.
+inline constexpr double kDeviceKernel = 3e-6;
+
+/// Sums in f64 that are rounded once to f32: at most one ulp apart, 2^-23.
+inline constexpr double kDeviceSum = 1.2e-7;
+
+/// Two f32 values on either side of a rounding boundary of bf16: one ulp, at
+/// most 2^-7 of the element. Comes on top.
+inline constexpr double kOneUlpBf16 = 0.0078125;
+
 } // namespace moe_test
 
 #endif // MOE_TEST_UNIT_TOLERANCES_H

@@ -24,7 +24,9 @@ struct Arguments {
   /// Missing dimensions are 1.
   int64_t dims[kMaxOperands][kMaxRank];
   double numbers[kMaxNumbers];
-  /// Of the stream that it runs on, at least kScratchBytes.
+  /// Of the stream that it runs on, for library kernels alone, at least
+  /// kScratchBytes, zero before the first launch: kernels count in it, and
+  /// leave their counters 0.
   void *scratch;
   int32_t operands;
   /// 0: reads, 1: writes, 2: both (Effect of Table.h).

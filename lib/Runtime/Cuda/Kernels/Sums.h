@@ -22,8 +22,8 @@ enum class Result { Itself, Root };
 template <Summand summand, Result result> struct SumTo {
   static constexpr bool kUsesScratch = true;
   /// Finished blocks, 0 between launches, then the parts.
-  static constexpr int64_t kHeader = 64, kLeast = 4096;
-  static constexpr int64_t kParts = (kScratchBytes - kHeader) / sizeof(double);
+  static constexpr int64_t kHeader = 64, kLeast = 4096, kParts = 1024;
+  static_assert(kHeader + kParts * sizeof(double) <= kScratchBytes, "");
 
   struct Shared {
     double ofWarps[kWarpsOfBlock];
