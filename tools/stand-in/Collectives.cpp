@@ -136,7 +136,7 @@ public:
         text += " to post the other side of " + describe(signature(parts[i])) +
                 ", number " + std::to_string(sequences[i]);
       }
-    return text + " in " + c->name;
+    return text;
   }
 
 private:

@@ -18,9 +18,12 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-Time deadline() {
+/// Processes start when their launcher gets to it.
+constexpr double kMeetingSeconds = 60;
+
+Time deadline(double seconds) {
   return std::chrono::steady_clock::now() +
-         std::chrono::milliseconds(long(settings().timeout * 1000));
+         std::chrono::milliseconds(long(seconds * 1000));
 }
 
 /// In the abstract name space, which leaves no file behind.
@@ -92,7 +95,7 @@ struct Mesh::Frame {
 
 std::shared_ptr<Mesh> Mesh::connect(const std::string &id, int size, int rank) {
   std::shared_ptr<Mesh> mesh(new Mesh(size, rank));
-  Time until = deadline();
+  Time until = deadline(std::max(kMeetingSeconds, settings().timeout));
   sockaddr_un own;
   socklen_t length = address(id, rank, own);
   int listening = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -188,12 +191,8 @@ void Mesh::receive() {
         continue;
       sockets[i].fd = -1;
       --open;
-      {
-        std::lock_guard<std::mutex> guard(mutex);
-        peers[i].ended = true;
-        changed.notify_all();
-      }
-      scheduler().notify();
+      std::lock_guard<std::mutex> guard(mutex);
+      peers[i].ended = true;
     }
   }
 }
@@ -211,7 +210,7 @@ Message Mesh::take(const Key &key) {
 
 bool Mesh::waitFor(const Key &key) {
   std::unique_lock<std::mutex> guard(mutex);
-  return changed.wait_until(guard, deadline(),
+  return changed.wait_until(guard, deadline(settings().timeout),
                             [&] { return messages.count(key) != 0; });
 }
 
