@@ -46,6 +46,11 @@ inline constexpr double kEngineGradientBf16 = 4e-3;
 inline constexpr double kLayoutLoss = 1e-6;
 inline constexpr double kLayoutGradient = 1e-5;
 
+/// cuDNN's graph of attention, computed op by op, against the host's kernels:
+/// it rounds probabilities, their gradients and each head's share of a group's
+/// gradient to bf16, 2^-9 of each, where the host keeps f32.
+inline constexpr double kCudnnGraph = 4e-3;
+
 } // namespace moe_test
 
 #endif // MOE_TEST_UNIT_TOLERANCES_H
