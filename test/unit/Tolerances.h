@@ -59,6 +59,11 @@ inline constexpr double kDeviceSum = 1.2e-7;
 /// most 2^-7 of the element. Comes on top.
 inline constexpr double kOneUlpBf16 = 0.0078125;
 
+/// cuDNN's graph of attention, computed op by op, against the host's kernels:
+/// it rounds probabilities, their gradients and each head's share of a group's
+/// gradient to bf16, 2^-9 of each, where the host keeps f32.
+inline constexpr double kCudnnGraph = 4e-3;
+
 } // namespace moe_test
 
 #endif // MOE_TEST_UNIT_TOLERANCES_H
