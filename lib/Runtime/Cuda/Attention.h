@@ -47,7 +47,7 @@ public:
          const char *deviceProperties = nullptr);
   ~AttentionPlan();
 
-  /// Bytes of scratch memory that a launch needs.
+  /// Bytes of scratch memory that a launch needs, aligned to 256; may be 0.
   int64_t workspaceBytes() const;
   /// Name of the plan's main kernel, the engine's number, and ", not
   /// deterministic" where that is so: for reports. Takes milliseconds.

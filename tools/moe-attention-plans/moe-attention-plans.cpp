@@ -1,4 +1,4 @@
-//===- AttentionPlans.cpp - What cuDNN builds for a device ----------------===//
+//===- moe-attention-plans.cpp - What cuDNN builds for a device -----------===//
 //
 // usage: moe-attention-plans DEVICE.json... < SHAPES
 //
