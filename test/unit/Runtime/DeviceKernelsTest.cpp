@@ -326,6 +326,7 @@ TEST_P(DeviceKernels, RouteAndItsGradient) {
                                     {5, 128, 8},
                                     {9, 3, 3},
                                     {1, 1, 1},
+                                    {3, 45, 1},
                                     {2, 40, 40}})
     for (double normalize : {0.0, 1.0}) {
       Tensor logits = random(type, {tokens, experts}, 1, 2.0);
