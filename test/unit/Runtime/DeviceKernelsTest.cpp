@@ -120,8 +120,9 @@ struct Case {
         kernel->run(l.launch(), tile);
     });
   }
-  Outputs onTwin(unsigned grid) const {
-    return launched([&](const std::string &name, cuda::Arguments &a) {
+  /// `shift`: operands lie that many elements after a multiple of 16 bytes.
+  Outputs onTwin(unsigned grid, int64_t shift = 0) const {
+    return onDevice(shift, [&](const std::string &name, cuda::Arguments &a) {
       const moe_twin *twin = find(moe_twins, moe_twin_count, name);
       ASSERT_NE(twin, nullptr) << name;
       void *parameters[] = {&a};
@@ -129,20 +130,30 @@ struct Case {
     });
   }
   Outputs onLanes(unsigned grid, bool backward) const {
-    return launched([&](const std::string &name, cuda::Arguments &a) {
+    return onDevice(0, [&](const std::string &name, cuda::Arguments &a) {
       find(simulations, std::size(simulations), name)->run(a, grid, backward);
     });
   }
 
 private:
-  Outputs
-  launched(const std::function<void(const std::string &, cuda::Arguments &)> &f)
-      const {
+  using Device = std::function<void(const std::string &, cuda::Arguments &)>;
+
+  Outputs onDevice(int64_t shift, const Device &device) const {
     return run([&](const Launched &l) {
       Scratch scratch;
       cuda::Arguments a = argumentsOf(l, scratch);
       EXPECT_GE(cuda::deviceGrid(l.kernel, a), 1u);
-      f(cuda::deviceKernelName(l.kernel, l.operands), a);
+      // Each operand in memory of its own, so that its ends are known.
+      std::vector<std::unique_ptr<uint8_t[]>> memory;
+      for (int i = 0; i < a.operands; ++i) {
+        int64_t offset = shift * elementBytes(l.operands[i].type);
+        memory.emplace_back(new uint8_t[a.bytes[i] + offset]);
+        a.pointers[i] = memory[i].get() + offset;
+        std::memcpy(a.pointers[i], l.pointers[i], a.bytes[i]);
+      }
+      device(cuda::deviceKernelName(l.kernel, l.operands), a);
+      for (int i = 0; i < a.operands; ++i)
+        std::memcpy(l.pointers[i], a.pointers[i], a.bytes[i]);
       EXPECT_EQ(scratch.words[0], 0u) << op;
     });
   }
@@ -181,6 +192,7 @@ void check(const Case &c, double tolerance) {
   expectLike(twin, host, tolerance, c.op + " by its twin");
   for (unsigned grid : {3u, 64u})
     EXPECT_TRUE(c.onTwin(grid) == twin) << c.op << ", a grid of " << grid;
+  EXPECT_TRUE(c.onTwin(3, 1) == twin) << c.op << ", not aligned";
   Case::Outputs lanes = c.onLanes(3, false);
   expectLike(lanes, host, tolerance, c.op + " by lanes");
   EXPECT_TRUE(c.onLanes(1, true) == lanes) << c.op << ", lanes backward";
@@ -314,6 +326,7 @@ TEST_P(DeviceKernels, RouteAndItsGradient) {
                                     {5, 128, 8},
                                     {9, 3, 3},
                                     {1, 1, 1},
+                                    {3, 45, 1},
                                     {2, 40, 40}})
     for (double normalize : {0.0, 1.0}) {
       Tensor logits = random(type, {tokens, experts}, 1, 2.0);

@@ -43,20 +43,21 @@ public:
       t.context.uc_link = &scheduler;
       makecontext(&t.context, start, 0);
     }
-    for (int running = kThreads, before = -1; running;) {
-      if (events == before) {
+    for (int running = kThreads, i = 0; running; ++i) {
+      if (i == kThreads) {
         std::fprintf(stderr, "lanes wait for a barrier that some left out\n");
         std::abort();
       }
-      before = events;
-      for (int i = 0; i < kThreads; ++i) {
-        current = backward ? kThreads - 1 - i : i;
-        Thread &t = threads[current];
-        if (t.done || (t.waitsFor && t.waitsFor->generation == t.generation))
-          continue;
-        swapcontext(&scheduler, &t.context);
-        running -= t.done;
-      }
+      current = backward ? kThreads - 1 - i : i;
+      Thread &t = threads[current];
+      if (t.done || (t.waitsFor && t.waitsFor->generation == t.generation))
+        continue;
+      int before = events;
+      swapcontext(&scheduler, &t.context);
+      running -= t.done;
+      // Some that come before may run again.
+      if (events != before)
+        i = -1;
     }
   }
 

@@ -110,8 +110,9 @@ template <typename Block> MOE_DEVICE Deal within(const Block &b) {
   return {b.warpIndex() * kSize + b.warp.rank(), Block::kWarps * kSize};
 }
 
-/// Blocks for `n` pieces of work of a thread, a warp or a block. More would
-/// wait for a place: 8 blocks fit on each SM of a device with at most 160.
+/// Blocks for `n` pieces of work, of which a block does `ofBlock` at a time.
+/// More would wait for a place: an SM holds at most 8, a device has at most 160
+/// SMs.
 inline constexpr int64_t kResident = 8 * 160, kWarpsOfBlock = kBlock / 32;
 inline int64_t blocksFor(int64_t n, int64_t ofBlock) {
   int64_t blocks = (n + ofBlock - 1) / ofBlock;
