@@ -252,6 +252,11 @@ void queries() {
   OK(cudaMemsetAsync(x, 0, 16, newStream()));
   OK(cudaDeviceSynchronize());
   EXPECT(cudaStreamQuery(stream), cudaSuccess);
+  // A stream that is destroyed still does its work.
+  twice(x, x, stream);
+  OK(cudaStreamDestroy(stream));
+  EXPECT(cudaStreamQuery(stream), cudaErrorInvalidResourceHandle);
+  OK(cudaDeviceSynchronize());
   OK(cudaFree(x));
   OK(cudaFreeHost(host));
 }
