@@ -1,7 +1,7 @@
 //===- Cuda.h - Declarations that the stand-in exports ----------*- C++ -*-===//
 //
 // The library is built with hidden symbols; what the vendor's headers declare
-// is visible. (The part for cuDNN includes its header in the same way.)
+// is visible.
 //
 //===----------------------------------------------------------------------===//
 
