@@ -225,6 +225,21 @@ void collectives() {
   OK(ncclCommDestroy(all));
 }
 
+/// Messages that no buffer of the system holds, from all to all at once.
+void large() {
+  ncclComm_t all = world();
+  int ranks = worldSize();
+  size_t count = 1 << 20;
+  cudaStream_t stream = newStream();
+  float *x = upload(std::vector<float>(count, float(rank() + 1)));
+  float *y = device<float>(count * ranks);
+  OK(ncclAllGather(x, y, count, ncclFloat32, all, stream));
+  OK(ncclReduceScatter(y, x, count, ncclFloat32, ncclSum, all, stream));
+  std::vector<float> got = download(x, count);
+  CHECK(got[0] == float(ranks * (rank() + 1)) && got[count - 1] == got[0]);
+  OK(ncclCommDestroy(all));
+}
+
 /// A query makes progress; pinned memory; the host's own order.
 void queries() {
   float *host = nullptr;
@@ -252,6 +267,11 @@ void queries() {
   OK(cudaMemsetAsync(x, 0, 16, newStream()));
   OK(cudaDeviceSynchronize());
   EXPECT(cudaStreamQuery(stream), cudaSuccess);
+  // A stream that is destroyed still does its work.
+  twice(x, x, stream);
+  OK(cudaStreamDestroy(stream));
+  EXPECT(cudaStreamQuery(stream), cudaErrorInvalidResourceHandle);
+  OK(cudaDeviceSynchronize());
   OK(cudaFree(x));
   OK(cudaFreeHost(host));
 }
@@ -359,12 +379,9 @@ void many() {
 
 } // namespace
 
-const std::vector<Named> check::cleanScenarios = {{"eager", eager},
-                                                  {"graph", graph},
-                                                  {"products", products},
-                                                  {"collectives", collectives},
-                                                  {"queries", queries},
-                                                  {"away", away},
-                                                  {"nonblocking", nonblocking},
-                                                  {"enqueue", enqueue},
-                                                  {"many", many}};
+const std::vector<Named> check::cleanScenarios = {
+    {"eager", eager},       {"graph", graph},
+    {"products", products}, {"collectives", collectives},
+    {"large", large},       {"queries", queries},
+    {"away", away},         {"nonblocking", nonblocking},
+    {"enqueue", enqueue},   {"many", many}};

@@ -25,6 +25,16 @@ void race() {
   OK(cudaDeviceSynchronize());
 }
 
+/// A receive of a group writes what a send of it reads.
+void groupRace() {
+  Two t;
+  ncclComm_t all = world();
+  OK(ncclGroupStart());
+  OK(ncclSend(t.x, 2, ncclFloat32, 0, all, t.a));
+  OK(ncclRecv(t.x + 1, 2, ncclFloat32, 0, all, t.a));
+  OK(ncclGroupEnd());
+}
+
 /// The event is recorded before the kernel whose result is copied.
 void earlyEvent() {
   Two t;
@@ -55,7 +65,7 @@ void graphRace() {
   OK(cudaGraphLaunch(executable, t.a));
 }
 
-/// A graph runs on; the host doesn't wait and copies.
+/// The host doesn't wait, and copies in another stream.
 void unwaited() {
   Two t;
   scale(t.x, t.y, 4, 2, t.a);
@@ -335,6 +345,7 @@ void dies() {
 
 const std::vector<Named> check::faultScenarios = {
     {"race", race},
+    {"group-race", groupRace},
     {"early-event", earlyEvent},
     {"graph-race", graphRace},
     {"unwaited", unwaited},

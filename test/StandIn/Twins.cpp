@@ -34,9 +34,11 @@ const uint8_t kTwiceEffects[] = {MOE_READ, MOE_WRITE};
 } // namespace
 
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): names of C
 extern const moe_twin moe_twins[] = {{"moe_test_scale", ranges, scale}};
 extern const size_t moe_twin_count = 1;
 extern const moe_generated_twin moe_generated_twins[] = {
     {"moe_kernel_double", twice, kTwiceBytes, kTwiceEffects, 2}};
 extern const size_t moe_generated_twin_count = 1;
+// NOLINTEND(readability-identifier-naming)
 }

@@ -268,17 +268,11 @@ public:
       if (name.find(kindName(int(part.kind))) == std::string::npos)
         name +=
             (name.empty() ? "" : "+") + std::string(kindName(int(part.kind)));
-      int64_t one = int64_t(part.count * elementBytes(part.type));
-      int64_t every = one * c->size();
-      bool reads = part.kind != Kind::Recv &&
-                   (part.kind != Kind::Broadcast || part.root == c->rank);
-      if (reads)
-        ranges.push_back({const_cast<void *>(part.from),
-                          part.kind == Kind::ReduceScatter ? every : one,
-                          MOE_READ});
-      if (part.kind != Kind::Send)
-        ranges.push_back(
-            {part.to, part.kind == Kind::AllGather ? every : one, MOE_WRITE});
+      size_t first = ranges.size();
+      addRanges(part);
+      for (size_t i = 0; i < first; ++i)
+        for (size_t j = first; j < ranges.size(); ++j)
+          checkGroup(ranges[i], ranges[j]);
     }
     name += " in " + c->name;
   }
@@ -293,6 +287,29 @@ public:
   }
 
 private:
+  void addRanges(const Part &part) {
+    int64_t one = int64_t(part.count * elementBytes(part.type));
+    int64_t every = one * c->size();
+    if (part.kind != Kind::Recv &&
+        (part.kind != Kind::Broadcast || part.root == c->rank))
+      ranges.push_back({const_cast<void *>(part.from),
+                        part.kind == Kind::ReduceScatter ? every : one,
+                        MOE_READ});
+    if (part.kind != Kind::Send)
+      ranges.push_back(
+          {part.to, part.kind == Kind::AllGather ? every : one, MOE_WRITE});
+  }
+
+  /// Calls of one group run at the same time.
+  void checkGroup(const moe_range &x, const moe_range &y) const {
+    uintptr_t begin = std::max(uintptr_t(x.begin), uintptr_t(y.begin));
+    uintptr_t end =
+        std::min(uintptr_t(x.begin) + x.bytes, uintptr_t(y.begin) + y.bytes);
+    if (begin < end && (x.effect != MOE_READ || y.effect != MOE_READ))
+      fault("RACE", "two calls of a group, " + name + " in " + c->name +
+                        ", touch " + describeBytes(begin, end));
+  }
+
   /// Ops that share more than one rank may wait for each other in two orders,
   /// if nothing says in which they run.
   void checkOrder(const Op &op) const {

@@ -11,7 +11,7 @@ namespace standin {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kRegion = size_t(4) << 40;
+constexpr size_t kRegion = size_t(512) << 30;
 constexpr int kPoison = 0xff;
 
 size_t pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }

@@ -339,10 +339,11 @@ cudaError_t cudaDeviceSynchronize() {
         return forbidden("cudaDeviceSynchronize", stream);
     if (cudaError_t error = forbidden("cudaDeviceSynchronize"))
       return error;
-    join(s.legacy, lock);
-    for (Stream *stream :
-         std::vector<Stream *>(s.streams.begin(), s.streams.end()))
-      join(*stream, lock);
+    s.until(lock, [&] { return s.quiet(); });
+    s.host().join(s.legacy.clock);
+    s.host().join(s.destroyed);
+    for (Stream *stream : s.streams)
+      s.host().join(stream->clock);
     return cudaSuccess;
   });
 }
@@ -445,6 +446,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     if (stream->capture)
       stream->capture->invalid = true;
     // Its ops still run.
+    scheduler().destroyed.join(stream->clock);
     scheduler().streams.erase(stream);
     delete stream;
     return cudaSuccess;

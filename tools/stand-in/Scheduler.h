@@ -113,6 +113,8 @@ public:
   /// The legacy stream; the streams that it waits for and that wait for it.
   Stream legacy;
   std::unordered_set<Stream *> streams;
+  /// Of streams that are no more.
+  Clock destroyed;
 
 private:
   /// Runs one op or the end of one; false: none can.
