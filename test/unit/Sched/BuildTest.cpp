@@ -1,77 +1,18 @@
 // A small model, lowered to tables of every kind: all verify, and all give the
 // serial program's bits on the host engine.
 
-#include "moe/Sched/Build.h"
-#include "dialects/Moe/MoeDialect.h"
-#include "mlir/IR/OwningOpRef.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
+#include "SmallModel.h"
 #include "moe/Runtime/Engine.h"
 #include "moe/Sched/Reference.h"
-#include "moe/Support/Phase.h"
-#include "moe/Transforms/Kernels/Passes.h"
-#include "moe/Transforms/Spmd/Passes.h"
-#include "moe/Transforms/Training/Passes.h"
 #include "moe/Verify/Verify.h"
-#include "gtest/gtest.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
 
-class BuildTest : public ::testing::Test {
+class BuildTest : public SmallModelTest {
 protected:
-  BuildTest() { context.loadDialect<MoeDialect>(); }
-
-  /// The layout of `dp` data-parallel ranks, of `ep` each, on `pp` stages; the
-  /// global batch stays 8 samples.
-  OwningOpRef<ModuleOp> kernelsModule(std::vector<std::string> recompute,
-                                      int64_t dp = 1, int64_t ep = 1,
-                                      int64_t pp = 1) {
-    OwningOpRef<ModuleOp> module =
-        parseSourceFile<ModuleOp>(MOE_MODEL_FILE, &context);
-    Builder builder(&context);
-    SmallVector<int64_t> layers(pp, 2 / pp);
-    (*module)->setAttr(kLayoutAttr,
-                       LayoutAttr::get(&context, dp, ep, pp, 1, 8, 16,
-                                       builder.getF64FloatAttr(0), layers));
-    PassManager manager(&context);
-    manager.addPass(createPartition());
-    manager.addPass(createVerifySpmd());
-    manager.addPass(createDifferentiate());
-    manager.addPass(createVerifyTraining());
-    manager.addPass(createFormKernels());
-    RecomputeOptions options;
-    options.modules.assign(recompute.begin(), recompute.end());
-    manager.addPass(createRecompute(options));
-    manager.addPass(createVerifyKernels());
-    if (failed(manager.run(*module)))
-      ADD_FAILURE() << "pipeline failed";
-    return module;
-  }
-
-  moert::Table build(ModuleOp module, moert::PipelineKind kind,
-                     std::set<std::string> captured = {}) {
-    moert::System system;
-    std::string error;
-    EXPECT_TRUE(moert::parseSystem("h100x1", system, error)) << error;
-    ScheduleOptions options;
-    options.pipeline = kind;
-    options.captured = captured;
-    std::vector<moert::OrderReport> orders;
-    FailureOr<moert::Table> table = buildTable(module, options, system, orders);
-    if (failed(table)) {
-      ADD_FAILURE() << "no table";
-      return {};
-    }
-    for (const moert::OrderReport &order : orders) {
-      EXPECT_LE(order.bound, order.chosen * (1 + 1e-9)) << order.name;
-      EXPECT_LE(order.chosen, order.megatron * (1 + 1e-9)) << order.name;
-    }
-    return *table;
-  }
-
   void expectVerified(ModuleOp module, const moert::Table &table) {
     for (const std::string &problem : moert::checkTable(table))
       ADD_FAILURE() << problem;
@@ -100,17 +41,11 @@ protected:
     }
     return results;
   }
-
-  MLIRContext context;
 };
 
 constexpr moert::PipelineKind kKinds[] = {moert::PipelineKind::Serial,
                                           moert::PipelineKind::OneFOneB,
                                           moert::PipelineKind::Paired};
-
-struct Layout {
-  int64_t dp, ep, pp;
-};
 
 // Recompute, pairs, pipeline order, capture, in any combination and under
 // several orders of what streams and events permit: the serial bits.
@@ -123,8 +58,7 @@ TEST_F(BuildTest, EveryScheduleHasTheSerialBits) {
     std::vector<moert::StepResult> serial;
     for (std::vector<std::string> recompute :
          {std::vector<std::string>{}, {"moe", "norm"}}) {
-      OwningOpRef<ModuleOp> module =
-          kernelsModule(recompute, layout.dp, layout.ep, layout.pp);
+      OwningOpRef<ModuleOp> module = kernelsModule(recompute, layout);
       for (moert::PipelineKind kind : kKinds)
         for (std::set<std::string> captured :
              {std::set<std::string>{}, {"moe_router"}}) {
@@ -154,8 +88,7 @@ TEST_F(BuildTest, EveryScheduleHasTheSerialBits) {
 // Each layout trains like one rank with as many more micro-batches.
 TEST_F(BuildTest, LayoutsAgreeWithOneRank) {
   auto first = [&](Layout layout) {
-    OwningOpRef<ModuleOp> module =
-        kernelsModule({}, layout.dp, layout.ep, layout.pp);
+    OwningOpRef<ModuleOp> module = kernelsModule({}, layout);
     return run(build(*module, moert::PipelineKind::OneFOneB), 0);
   };
   std::vector<moert::StepResult> one = first({1, 1, 1});
