@@ -411,6 +411,10 @@ bool Mutator::changeHostRead() {
 
 bool Mutator::capture() {
   std::vector<Capture> &captures = table.templates[result.tmpl].captures;
+  // Most ops are launches, which graphs may hold: half of the time, another.
+  if (below(2))
+    while (op().kind == OpKind::Launch && result.op + 1 < int64_t(ops().size()))
+      ++result.op;
   // Into a new graph, a neighbour's, or out of its own.
   int32_t to = captures.size();
   if (result.op > 0 && below(2))
