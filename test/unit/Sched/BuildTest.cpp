@@ -6,6 +6,8 @@
 #include "moe/Sched/Reference.h"
 #include "moe/Verify/Verify.h"
 
+#include <cstring>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -47,43 +49,122 @@ constexpr moert::PipelineKind kKinds[] = {moert::PipelineKind::Serial,
                                           moert::PipelineKind::OneFOneB,
                                           moert::PipelineKind::Paired};
 
-// Recompute, pairs, pipeline order, capture, in any combination and under
-// several orders of what streams and events permit: the serial bits.
-TEST_F(BuildTest, EveryScheduleHasTheSerialBits) {
-  for (Layout layout : {Layout{1, 1, 1}, Layout{2, 2, 1}, Layout{1, 1, 2},
-                        Layout{2, 2, 2}, Layout{4, 2, 1}}) {
-    SCOPED_TRACE("dp " + std::to_string(layout.dp) + " ep " +
-                 std::to_string(layout.ep) + " pp " +
-                 std::to_string(layout.pp));
-    std::vector<moert::StepResult> serial;
-    for (std::vector<std::string> recompute :
-         {std::vector<std::string>{}, {"moe", "norm"}}) {
-      OwningOpRef<ModuleOp> module = kernelsModule(recompute, layout);
-      for (moert::PipelineKind kind : kKinds)
-        for (std::set<std::string> captured :
-             {std::set<std::string>{}, {"moe_router"}}) {
-          moert::Table table = build(*module, kind, captured);
-          expectVerified(*module, table);
-          for (uint64_t seed : {0, 1, 2}) {
-            std::vector<moert::StepResult> results = run(table, seed);
-            if (serial.empty())
-              serial = results;
-            ASSERT_EQ(results.size(), serial.size());
-            for (size_t i = 0; i < results.size(); ++i) {
-              EXPECT_EQ(results[i].loss, serial[i].loss);
-              EXPECT_EQ(results[i].gradNorm, serial[i].gradNorm);
-            }
-          }
+/// One layout under one choice of recompute.
+struct Job {
+  Layout layout;
+  std::vector<std::string> recompute;
+};
+
+std::vector<Job> jobs() {
+  std::vector<Job> jobs;
+  for (Layout layout : {Layout{1, 1, 1}, Layout{2, 2, 1}, Layout{2, 1, 1},
+                        Layout{1, 1, 2}, Layout{2, 2, 2}})
+    for (std::vector<std::string> recompute : {std::vector<std::string>{},
+                                               {"norm"},
+                                               {"moe"},
+                                               {"moe_act"},
+                                               {"norm", "moe"}})
+      jobs.push_back({layout, recompute});
+  // Deep pipelines, where micro-batches meet on the way.
+  jobs.push_back({{1, 1, 4}, {}});
+  jobs.push_back({{1, 1, 4}, {"norm", "moe"}});
+  jobs.push_back({{2, 2, 4}, {"norm", "moe"}});
+  return jobs;
+}
+
+std::string jobName(const ::testing::TestParamInfo<Job> &info) {
+  const Job &job = info.param;
+  std::string name = "dp" + std::to_string(job.layout.dp) + "ep" +
+                     std::to_string(job.layout.ep) + "pp" +
+                     std::to_string(job.layout.pp);
+  for (const std::string &module : job.recompute)
+    name += "_" + module;
+  return name;
+}
+
+class SerialBitsTest : public BuildTest,
+                       public ::testing::WithParamInterface<Job> {
+protected:
+  /// What two steps leave: losses, norms and all parameters.
+  struct Outcome {
+    std::vector<float> losses, norms;
+    std::vector<moert::NamedTensor> parameters;
+  };
+
+  Outcome outcome(const moert::Table &table, int threads, uint64_t orderSeed) {
+    Outcome outcome;
+    moert::EngineOptions options;
+    options.threads = threads;
+    options.orderSeed = orderSeed;
+    std::string error;
+    auto engine = moert::Engine::create(table, options, {}, error);
+    EXPECT_TRUE(engine) << error;
+    if (!engine)
+      return outcome;
+    engine->initialize(1);
+    for (int step = 0; step < 2; ++step) {
+      moert::StepResult result;
+      EXPECT_TRUE(engine->step(engine->randomTokens(1, step), result, error))
+          << error;
+      outcome.losses.push_back(result.loss);
+      outcome.norms.push_back(result.gradNorm);
+    }
+    outcome.parameters = engine->parameters();
+    return outcome;
+  }
+
+  void expectSameBits(const Outcome &actual, const Outcome &expected) {
+    auto same = [](const std::vector<float> &a, const std::vector<float> &b) {
+      return a.size() == b.size() &&
+             !std::memcmp(a.data(), b.data(), a.size() * sizeof(float));
+    };
+    EXPECT_TRUE(same(actual.losses, expected.losses)) << "losses differ";
+    EXPECT_TRUE(same(actual.norms, expected.norms)) << "norms differ";
+    ASSERT_EQ(actual.parameters.size(), expected.parameters.size());
+    for (size_t i = 0; i < actual.parameters.size(); ++i)
+      EXPECT_TRUE(
+          same(actual.parameters[i].values, expected.parameters[i].values))
+          << expected.parameters[i].name << " differs";
+  }
+};
+
+// Recompute, pairs, pipeline order, capture, in any combination, on one and on
+// two threads, each under 20 orders of what streams and events permit: the bits
+// of the serial program that recomputes nothing.
+TEST_P(SerialBitsTest, InEveryCombination) {
+  Layout layout = GetParam().layout;
+  OwningOpRef<ModuleOp> plain = kernelsModule({}, layout);
+  Outcome serial =
+      outcome(build(*plain, moert::PipelineKind::Serial), /*threads=*/1, 0);
+  ASSERT_EQ(serial.losses.size(), 2u);
+  // Random tokens of 64: near log(64), twice that as the model's loss is
+  // scaled for 4 samples.
+  EXPECT_NEAR(serial.losses[0], 8.32, 0.2);
+  EXPECT_NE(serial.losses[0], serial.losses[1]);
+  EXPECT_GT(serial.norms[0], 0);
+  EXPECT_FALSE(serial.parameters.empty());
+
+  OwningOpRef<ModuleOp> module = kernelsModule(GetParam().recompute, layout);
+  for (moert::PipelineKind kind : kKinds)
+    for (std::set<std::string> captured :
+         {std::set<std::string>{}, {"moe_router"}}) {
+      moert::Table table = build(*module, kind, captured);
+      expectVerified(*module, table);
+      for (int threads : {1, 2})
+        for (uint64_t seed = 1; seed <= 20; ++seed) {
+          SCOPED_TRACE("kind " + std::to_string(int(kind)) + ", captured " +
+                       std::to_string(captured.size()) + ", threads " +
+                       std::to_string(threads) + ", seed " +
+                       std::to_string(seed));
+          expectSameBits(outcome(table, threads, seed), serial);
+          if (HasFailure())
+            return;
         }
     }
-    ASSERT_EQ(serial.size(), 3u);
-    // Random tokens of 64: near log(64), twice that as the model's loss is
-    // scaled for 4 samples.
-    EXPECT_NEAR(serial[0].loss, 8.32, 0.2);
-    EXPECT_NE(serial[0].loss, serial[1].loss);
-    EXPECT_GT(serial[0].gradNorm, 0);
-  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Jobs, SerialBitsTest, ::testing::ValuesIn(jobs()),
+                         jobName);
 
 // Each layout trains like one rank with as many more micro-batches.
 TEST_F(BuildTest, LayoutsAgreeWithOneRank) {

@@ -4,6 +4,7 @@
 #define MOE_TEST_UNIT_SCHED_SMALLMODEL_H
 
 #include "dialects/Moe/MoeDialect.h"
+#include "dialects/Moe/MoeOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -31,7 +32,13 @@ protected:
     OwningOpRef<ModuleOp> module =
         parseSourceFile<ModuleOp>(MOE_MODEL_FILE, &context);
     Builder builder(&context);
-    SmallVector<int64_t> layers(layout.pp, 2 / layout.pp);
+    // A layer for each stage, at least the model's two.
+    int64_t depth = std::max<int64_t>(2, layout.pp);
+    (*module)->walk([&](ApplyOp apply) {
+      if (apply.getLayer() == "decoder")
+        apply.setUpper(depth);
+    });
+    SmallVector<int64_t> layers(layout.pp, depth / layout.pp);
     (*module)->setAttr(kLayoutAttr,
                        LayoutAttr::get(&context, layout.dp, layout.ep,
                                        layout.pp, 1, 8, 16,
