@@ -112,14 +112,19 @@ struct Blocks {
   }
 };
 
+int64_t rowBytes(const Operand &x) {
+  int64_t bytes = elementBytes(x.type);
+  for (size_t i = 1; i < x.shape.size(); ++i)
+    bytes *= x.shape[i];
+  return bytes;
+}
+
 std::string allToAll(const std::vector<Part> &parts, size_t &member) {
   size_t size = parts.size();
   const std::vector<Operand> &operands = parts[0].op->operands;
   const Operand &x = operands[0], &y = operands[4];
   int64_t entries = operands[1].elements();
-  int64_t width = elementBytes(x.type);
-  for (size_t i = 1; i < x.shape.size(); ++i)
-    width *= x.shape[i];
+  int64_t width = rowBytes(x);
 
   std::vector<Blocks> send, recv;
   for (const Part &part : parts) {
@@ -163,6 +168,14 @@ std::string allToAll(const std::vector<Part> &parts, size_t &member) {
 }
 
 } // namespace
+
+int64_t moert::sentBytes(const Part &part) {
+  const std::vector<Operand> &operands = part.op->operands;
+  if (part.op->collective != CollectiveKind::AllToAll)
+    return operands[0].bytes();
+  Blocks send(pointer<int32_t>(part, 1), operands[1].elements(), 1);
+  return send.total * rowBytes(operands[0]);
+}
 
 std::string moert::runCollective(const std::vector<Part> &parts,
                                  size_t &member) {

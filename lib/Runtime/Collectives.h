@@ -20,6 +20,11 @@ struct Part {
 /// `member` the index of the part it is wrong for; empty: done.
 std::string runCollective(const std::vector<Part> &parts, size_t &member);
 
+/// Bytes that the member of a collective hands over, its own share included:
+/// of an all-to-all the rows that its counts name. Reads them, so call it
+/// before another op may change them.
+int64_t sentBytes(const Part &part);
+
 /// Do two members issue the same collective over the same shapes and types?
 bool sameCollective(const Op &a, const Op &b);
 /// Do a send and a receive move the same type and number of elements?

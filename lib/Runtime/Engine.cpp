@@ -154,6 +154,10 @@ bool Engine::step(const std::vector<int32_t> &tokens, StepResult &result,
   return true;
 }
 
+const std::map<std::string, int64_t> &Engine::sentBytes() const {
+  return impl->sent;
+}
+
 int64_t Engine::tokenCount() const {
   const Table &t = impl->table;
   return t.microBatches * t.dataParallel * t.microBatchSamples *

@@ -31,6 +31,8 @@ struct Engine::Impl {
   std::unique_ptr<ParameterStore> store;
   /// Steps that are done.
   int64_t steps = 0;
+  /// What Engine::sentBytes returns.
+  std::map<std::string, int64_t> sent;
 };
 
 } // namespace moert

@@ -82,6 +82,7 @@ void Executor::reset() {
                  std::vector<int64_t>(table.ranks, 0));
   ready.clear();
   running = idle = 0;
+  sent.clear();
   failure.clear();
 }
 
@@ -394,6 +395,7 @@ void Executor::finish(const Task &task) {
     complete(task);
     return advance(task.rank);
   }
+  countSent(task);
   // Slots are used again as ranks advance: complete all members first.
   std::vector<uint32_t> done;
   for (const Task *member : task.members)
@@ -402,6 +404,15 @@ void Executor::finish(const Task &task) {
     complete(*member);
   for (uint32_t rank : done)
     advance(rank);
+}
+
+void Executor::countSent(const Task &task) {
+  int64_t &bytes = sent[task.op->module + " " + task.op->half];
+  if (task.op->kind == OpKind::Send)
+    bytes += task.op->operands[0].bytes();
+  else
+    for (const Task *member : task.members)
+      bytes += moert::sentBytes({member->op, member->pointers.data(), -1});
 }
 
 void Executor::complete(const Task &task) {

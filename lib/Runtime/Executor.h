@@ -41,6 +41,9 @@ public:
   /// nothing can run.
   bool run(std::string &error);
 
+  /// Bytes that the last run sent, see Engine::sentBytes.
+  const std::map<std::string, int64_t> &sentBytes() const { return sent; }
+
 private:
   /// What ranks of one program share: its ops by stream and by communicator,
   /// the reads that block the host, and the ops with operands in host frames.
@@ -113,6 +116,7 @@ private:
   void prepare(Task &task);
   void gatherPointers(Task &task);
   void finish(const Task &task);
+  void countSent(const Task &task);
   void complete(const Task &task);
   void fail(const std::string &message);
   std::string deadlock() const;
@@ -142,6 +146,7 @@ private:
   /// Tasks with tiles left; a heap by issue order, or any order if seeded.
   std::vector<Task *> ready;
   int64_t running = 0, idle = 0;
+  std::map<std::string, int64_t> sent;
   std::string failure;
 };
 

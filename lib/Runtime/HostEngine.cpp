@@ -141,6 +141,7 @@ bool HostEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
     writeInputs(memory, rank, tokens);
   if (!executor->run(error))
     return false;
+  sent = executor->sentBytes();
   result.loss = read(&Program::loss);
   result.gradNorm = read(&Program::gradNorm);
   return true;

@@ -31,6 +31,7 @@ private:
   bool shiftOperand();
   bool swapOperands();
   bool changeShape();
+  bool reshape();
   bool changeEffect();
   bool changeKernel();
   bool changeCollective();
@@ -43,6 +44,7 @@ private:
   bool duplicateCall();
   bool changeBase();
   bool changeImport();
+  bool moveFrame();
 
   /// Uniform in [0, n); n must be positive.
   size_t below(size_t n) { return random() % n; }
@@ -83,6 +85,7 @@ const std::pair<const char *, Mutator::Change> Mutator::kinds[] = {
     {"shift-operand", &Mutator::shiftOperand},
     {"swap-operands", &Mutator::swapOperands},
     {"change-shape", &Mutator::changeShape},
+    {"reshape", &Mutator::reshape},
     {"change-effect", &Mutator::changeEffect},
     {"change-kernel", &Mutator::changeKernel},
     {"change-collective", &Mutator::changeCollective},
@@ -95,6 +98,7 @@ const std::pair<const char *, Mutator::Change> Mutator::kinds[] = {
     {"duplicate-call", &Mutator::duplicateCall},
     {"change-base", &Mutator::changeBase},
     {"change-import", &Mutator::changeImport},
+    {"move-frame", &Mutator::moveFrame},
 };
 
 Mutation Mutator::run() {
@@ -119,7 +123,7 @@ Mutation Mutator::run() {
     bool isOfOps =
         change != &Mutator::dropCall && change != &Mutator::swapCalls &&
         change != &Mutator::duplicateCall && change != &Mutator::changeBase &&
-        change != &Mutator::changeImport;
+        change != &Mutator::changeImport && change != &Mutator::moveFrame;
     bool one = isOfOps && below(2);
     if (one)
       specialise();
@@ -305,6 +309,27 @@ bool Mutator::changeShape() {
   return true;
 }
 
+bool Mutator::reshape() {
+  // The same bytes in other rows: of one operand, or of all that are matrices,
+  // which kernels may well take.
+  std::vector<Operand> &operands = op().operands;
+  size_t one = below(operands.size() + 1);
+  bool changed = false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::vector<int64_t> &shape = operands[i].shape;
+    if ((one < operands.size() && i != one) || shape.size() < 2 ||
+        shape[0] % 2 || shape[0] == 0)
+      continue;
+    shape[0] /= 2;
+    shape[1] *= 2;
+    changed = true;
+  }
+  result.description = describe(result.op) + ", half as many rows, of " +
+                       (one < operands.size() ? "operand " + std::to_string(one)
+                                              : std::string("all operands"));
+  return changed;
+}
+
 bool Mutator::changeEffect() {
   if (op().operands.empty())
     return false;
@@ -386,6 +411,10 @@ bool Mutator::changeHostRead() {
 
 bool Mutator::capture() {
   std::vector<Capture> &captures = table.templates[result.tmpl].captures;
+  // Most ops are launches, which graphs may hold: half of the time, another.
+  if (below(2))
+    while (op().kind == OpKind::Launch && result.op + 1 < int64_t(ops().size()))
+      ++result.op;
   // Into a new graph, a neighbour's, or out of its own.
   int32_t to = captures.size();
   if (result.op > 0 && below(2))
@@ -448,6 +477,23 @@ bool Mutator::changeBase() {
       "frame '" + table.templates[result.tmpl].frames[frame].name + "' from " +
       std::to_string(call().bases[frame]) + " to " + std::to_string(base);
   call().bases[frame] = base;
+  return true;
+}
+
+bool Mutator::moveFrame() {
+  std::vector<int64_t> &bases = call().bases;
+  if (bases.empty())
+    return false;
+  // To bytes of its own, as if its life met that of all others.
+  size_t frame = below(bases.size());
+  const Frame &moved = table.templates[result.tmpl].frames[frame];
+  int64_t &end = table.programs[result.program].arenaBytes;
+  if (moved.bytes == 0)
+    return false;
+  bases[frame] = (end + 3) / 4 * 4;
+  end = bases[frame] + moved.bytes;
+  result.description =
+      "frame '" + moved.name + "' to " + std::to_string(bases[frame]);
   return true;
 }
 

@@ -54,6 +54,28 @@ uint64_t value::collectiveSignature(CollectiveKind kind,
   return mix(mix(Collective_, uint64_t(kind)), communicator);
 }
 
+uint64_t value::signatureOf(const Table &table, const Op &op) {
+  uint64_t h;
+  if (op.kind == OpKind::Launch) {
+    h = kernelSignature(table.kernels[op.kernel]);
+    if (apply(h, {}, 0) == zero())
+      return h;
+  } else if (op.kind == OpKind::Collective) {
+    h = collectiveSignature(op.collective,
+                            table.communicators[op.communicator].name);
+    if (op.collective != CollectiveKind::AllToAll)
+      return h;
+  } else {
+    return 0;
+  }
+  for (const Operand &operand : op.operands) {
+    h = mix(mix(h, uint64_t(operand.type)), operand.shape.size());
+    for (int64_t dim : operand.shape)
+      h = mix(h, dim);
+  }
+  return h;
+}
+
 uint64_t value::zero() {
   static const uint64_t result = [] {
     Kernel kernel;

@@ -102,9 +102,10 @@ struct Job {
   Faults *faults;
   const std::vector<uint64_t> &known;
   std::vector<uint64_t> *results;
-  /// Per kernel; per communicator and kind.
-  std::vector<uint64_t> kernels;
-  std::vector<std::array<uint64_t, 6>> collectives;
+  /// Of launches and collectives, per template and op.
+  std::vector<std::vector<uint64_t>> signatures;
+  /// Of exchanges of counts, per communicator.
+  std::vector<uint64_t> exchanges;
   /// Per channel: values sent, in order.
   std::vector<std::vector<std::vector<Piece>>> sent;
 };
@@ -117,6 +118,7 @@ template <typename State> struct Step {
   State &state;
   int32_t index, call;
   const Op &op;
+  const uint64_t signature;
   const FlatOperand *begin, *end;
   OpRef &stray;
   std::vector<uint64_t> &operands;
@@ -138,7 +140,7 @@ template <typename State> struct Step {
   }
 
   /// Results apply(signature, reads, i) into the written operands.
-  void apply(uint64_t signature) {
+  void apply() {
     operands.clear();
     for (const FlatOperand *o = begin; o != end; ++o)
       if (o->reads())
@@ -150,11 +152,9 @@ template <typename State> struct Step {
   }
 
   void allToAll() {
-    const auto &signatures = job.collectives[op.communicator];
     uint64_t send = state.read(run(begin[1])), recv = state.read(run(begin[2]));
     auto exchanged = [&](uint64_t counts) {
-      return value::apply(signatures[int(CollectiveKind::ExchangeCounts)],
-                          {counts}, 0);
+      return value::apply(job.exchanges[op.communicator], {counts}, 0);
     };
     if (job.faults && recv != exchanged(send) && send != exchanged(recv))
       reportCounts();
@@ -170,8 +170,7 @@ template <typename State> struct Step {
                                state.program->describeRanks() + ")";
                       });
     operands = {state.read(run(begin[0])), send, recv};
-    define(begin[4], value::apply(signatures[int(CollectiveKind::AllToAll)],
-                                  operands, 0));
+    define(begin[4], value::apply(signature, operands, 0));
   }
 
   void reportCounts() {
@@ -196,13 +195,13 @@ template <typename State> struct Step {
   bool execute() {
     switch (op.kind) {
     case OpKind::Launch:
-      apply(job.kernels[op.kernel]);
+      apply();
       break;
     case OpKind::Collective:
       if (State::isAllToAll(op))
         allToAll();
       else
-        apply(job.collectives[op.communicator][int(op.collective)]);
+        apply();
       break;
     case OpKind::HostRead:
       state.copy(run(begin[1]), state.pieces(run(begin[0])));
@@ -256,14 +255,14 @@ ValueRun::ValueRun(const Table &table, const std::vector<FlatProgram> &programs,
                    const std::vector<uint64_t> &known,
                    std::vector<uint64_t> *results) {
   Job job{table, peers, faults, known, results, {}, {}, {}};
-  for (const Kernel &kernel : table.kernels)
-    job.kernels.push_back(value::kernelSignature(kernel));
-  for (const Communicator &c : table.communicators) {
-    job.collectives.emplace_back();
-    for (int kind = 0; kind < 6; ++kind)
-      job.collectives.back()[kind] =
-          value::collectiveSignature(CollectiveKind(kind), c.name);
+  for (const Template &t : table.templates) {
+    job.signatures.emplace_back();
+    for (const Op &op : t.ops)
+      job.signatures.back().push_back(value::signatureOf(table, op));
   }
+  for (const Communicator &c : table.communicators)
+    job.exchanges.push_back(
+        value::collectiveSignature(CollectiveKind::ExchangeCounts, c.name));
   job.sent.resize(peers.channels.size());
   for (const FlatProgram &program : programs)
     states.emplace_back(program);
@@ -282,6 +281,7 @@ ValueRun::ValueRun(const Table &table, const std::vector<FlatProgram> &programs,
                        state.next,
                        call,
                        view.op(call, local),
+                       job.signatures[view.program().calls[call].tmpl][local],
                        info.begin(local),
                        info.end(local),
                        stray,

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # usage, at the root of the tree: run.sh BUILD
 # Times the whole pipeline with proofs for Qwen3-235B-A22B on 256 GB200 (pp=8,
-# ep=32), by micro-batches of a step and by layers.
+# ep=32), by micro-batches of a step and by layers; then a training step of a
+# small model on this machine against PyTorch, with the Python that
+# MOE_BENCH_PYTHON names (python3).
 set -euo pipefail
 
 bin=$1/bin
@@ -27,3 +29,6 @@ row() { # micro-batches, layers
 echo "micro-batches  layers       ops  seconds"
 for count in 16 32 64 128; do row $count 94; done
 for layers in 24 48 188; do row 64 $layers; done
+
+echo
+"$(dirname "$0")/against_torch.py" "$bin" "${MOE_BENCH_PYTHON:-python3}"

@@ -86,6 +86,10 @@ public:
   /// dispatch, so that an overflow changes no parameter.
   bool step(const std::vector<int32_t> &tokens, StepResult &result,
             std::string &error);
+  /// Bytes that all ranks together sent in the last step, by module and half
+  /// of the op ("moe_dispatch F"): with the step's own counts, and with what a
+  /// rank keeps for itself. Counted by the host engine.
+  const std::map<std::string, int64_t> &sentBytes() const;
   /// Number of tokens that step() takes, and of a sample.
   int64_t tokenCount() const;
   int64_t sequence() const;

@@ -8,10 +8,10 @@
 //
 // Conventions, for whoever derives expected values:
 //  - before the step, ranges hold initial(name) of initialRanges();
-//  - a launch's written operands get apply(kernelSignature, reads, i);
+//  - a launch's written operands get apply(signatureOf, reads, i);
 //  - send, receive and host read copy; they name no value of their own;
-//  - a collective is apply(collectiveSignature, {x}, 0), an all-to-all
-//    apply(collectiveSignature, {x, sendCounts, recvCounts}, 0). The overflow
+//  - a collective is apply(signatureOf, {x}, 0), an all-to-all
+//    apply(signatureOf, {x, sendCounts, recvCounts}, 0). The overflow
 //    flag passes through all-to-alls unchanged, as their order is free: verify
 //    checks instead that no all-to-all sets it after something has read it.
 //

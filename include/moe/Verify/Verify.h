@@ -55,12 +55,17 @@ namespace value {
 uint64_t initial(const std::string &name);
 /// Result number `result` (among written operands) of a kernel or collective
 /// applied to `operands` (values of read and read-written operands, in order).
-/// `signature` is kernelSignature or collectiveSignature.
+/// `signature` is signatureOf the op.
 uint64_t apply(uint64_t signature, const std::vector<uint64_t> &operands,
                uint32_t result);
 uint64_t kernelSignature(const Kernel &kernel);
 uint64_t collectiveSignature(CollectiveKind kind,
                              const std::string &communicator);
+/// Of a launch or collective; 0 for other ops, which copy. Holds the operands'
+/// types where results depend on them: bytes that are read as other rows give
+/// something else. "zero" and collectives that move or add single elements
+/// don't look at rows.
+uint64_t signatureOf(const Table &table, const Op &op);
 } // namespace value
 
 struct VerifyResult {

@@ -54,6 +54,8 @@ TEST(Oracle, SeesRacesAndDeadlocks) {
 TEST(Mutate, RejectedOrEqual) {
   Table table = smallJob({2, 1, 2, 2, 64});
   std::vector<std::string> expected = runInSomeOrder(table, 0);
+  for (const Program &program : table.programs)
+    table.memoryLimit = std::max(table.memoryLimit, program.arenaBytes + 64);
   VerifyOptions options;
   std::vector<ExpectedValue> values = valuesAfterStep(table, &options.known);
   int illFormed = 0, accepted = 0, rejected = 0, named = 0, conservative = 0;
@@ -98,7 +100,7 @@ TEST(Mutate, RejectedOrEqual) {
   // Where something is missing, those who miss it are named instead.
   EXPECT_GT(named * 3, rejected * 2);
   EXPECT_GT(accepted, 0);
-  for (const char *proof : {"race", "agreement", "capture", "value"})
+  for (const char *proof : {"race", "agreement", "memory", "capture", "value"})
     EXPECT_GT(byProof[proof], 0) << proof;
 }
 

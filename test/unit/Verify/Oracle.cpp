@@ -191,8 +191,7 @@ private:
         if (op.operands[o].effect != Effect::Read)
           rank.write(
               i, o,
-              value::apply(value::kernelSignature(table.kernels[op.kernel]),
-                           operands, result++));
+              value::apply(value::signatureOf(table, op), operands, result++));
     }
     rank.finish(i);
   }
@@ -211,8 +210,7 @@ private:
       for (size_t m = 0; m < group.size(); ++m)
         for (size_t o = 0; o < reads; ++o)
           operands.push_back(ranks[group[m]].read(heads[m], o));
-      uint64_t signature = value::collectiveSignature(
-          op.collective, table.communicators[c].name);
+      uint64_t signature = value::signatureOf(table, op);
       for (size_t m = 0; m < group.size(); ++m) {
         const Op &mine = *ranks[group[m]].ops[heads[m]].op;
         ranks[group[m]].write(heads[m], mine.operands.size() - 1,

@@ -125,6 +125,28 @@ TEST(Value, LostAndTwice) {
   EXPECT_NE(fault->message.find("experts/wgrad mb 0"), std::string::npos);
 }
 
+// The same bytes, in rows that are twice as long.
+TEST(Value, OtherRows) {
+  Table table = smallJob();
+  // An all-to-all and a launch.
+  for (int64_t op : {2, 3}) {
+    Table broken = table;
+    Op &changed = broken.templates[kBackward].ops[op];
+    for (Operand &operand : changed.operands)
+      if (operand.shape == std::vector<int64_t>{4, 4})
+        operand.shape = {2, 8};
+    VerifyResult result = verifyAgainst(table, broken);
+    for (const Fault &fault : result.faults)
+      EXPECT_EQ(fault.proof, Proof::Value) << fault.message;
+    EXPECT_TRUE(find(result, Proof::Value, kBackward, op)) << messages(result);
+  }
+  // What zeros bytes does not look at rows.
+  Operand &zeroed = table.templates[kBegin].ops[0].operands[0];
+  Table flat = table;
+  zeroed.shape = {2, zeroed.elements() / 2};
+  EXPECT_TRUE(verifyAgainst(flat, table).ok());
+}
+
 TEST(Value, NamesTheLastWriterWithoutKnownValues) {
   Table table = smallJob(), broken = table;
   broken.kernels.push_back(broken.kernels[0]);
