@@ -1,12 +1,16 @@
 """Runs a program as one or more ranks on the stand-in.
 
-usage: run.py [--ranks N] [--seeds N] [--expect STATUS,...] STANDIN PROGRAM ARG...
+usage: run.py [--ranks N] [--seeds N] [--expect STATUS,...] [--same]
+  STANDIN PROGRAM ARG...
 
 STANDIN is the folder of the stand-in's libraries. Every rank must end with the
-expected status (default 0; one for all or one for each), for each seed.
+expected status (default 0; one for all or one for each), for each seed. With
+--same the ranks' standard output must be the same for each seed, and is printed
+once.
 """
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +19,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--ranks", type=int, default=1)
 parser.add_argument("--seeds", type=int, default=1)
 parser.add_argument("--expect", default="0")
+parser.add_argument("--same", action="store_true")
 parser.add_argument("standin")
 parser.add_argument("command", nargs=argparse.REMAINDER)
 arguments = parser.parse_args()
@@ -22,9 +27,19 @@ expected = [int(status) for status in arguments.expect.split(",")]
 if len(expected) == 1:
     expected *= arguments.ranks
 
+output = None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 for seed in range(arguments.seeds):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         ranks = []
+        port = free_port()
         for rank in range(arguments.ranks):
             environment = dict(
                 os.environ,
@@ -32,10 +47,23 @@ for seed in range(arguments.seeds):
                 RANK=str(rank),
                 WORLD_SIZE=str(arguments.ranks),
                 RENDEZVOUS=folder,
+                MOE_RT_PORT=str(port),
             )
             if arguments.seeds > 1:
                 environment["MOE_STANDIN_SEED"] = str(seed)
-            ranks.append(subprocess.Popen(arguments.command, env=environment))
+            ranks.append(
+                subprocess.Popen(
+                    arguments.command,
+                    env=environment,
+                    stdout=log if arguments.same else None,
+                )
+            )
         got = [rank.wait() for rank in ranks]
+        log.seek(0)
+        text = log.read().decode()
     if got != expected:
         sys.exit(f"seed {seed}: exit statuses {got}, expected {expected}")
+    if output not in (None, text):
+        sys.exit(f"seed {seed}: prints\n{text}instead of\n{output}")
+    output = text
+print(output, end="")

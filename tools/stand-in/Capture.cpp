@@ -121,6 +121,7 @@ cudaError_t record(Event &event, Stream &stream) {
     return cudaErrorStreamCaptureInvalidated;
   event = Event();
   event.recorded = true;
+  event.time = std::chrono::steady_clock::now();
   if (stream.capture) {
     event.capture = stream.capture;
     event.nodes = stream.tail;

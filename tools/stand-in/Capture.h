@@ -6,6 +6,7 @@
 #include "Cuda.h"
 #include "Scheduler.h"
 
+#include <chrono>
 #include <map>
 #include <thread>
 
@@ -43,6 +44,8 @@ struct Event {
   bool recorded = false;
   OpRef op;
   Clock clock;
+  /// Of the call that recorded it: the stand-in knows nothing of speed.
+  std::chrono::steady_clock::time_point time;
   /// Or, recorded in a capture: the nodes that it follows. The capture may
   /// have ended since.
   std::shared_ptr<Capture> capture;

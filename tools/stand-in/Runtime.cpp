@@ -544,6 +544,21 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   });
 }
 
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from,
+                                 cudaEvent_t to) {
+  return call([&](Scheduler::Lock &) {
+    Event *start = eventOf(from), *stop = eventOf(to);
+    if (!start || !stop || !start->recorded || !stop->recorded)
+      return cudaErrorInvalidResourceHandle;
+    if ((start->op && !start->op->done) || (stop->op && !stop->op->done))
+      return cudaErrorNotReady;
+    *milliseconds =
+        std::chrono::duration<float, std::milli>(stop->time - start->time)
+            .count();
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return call([&](Scheduler::Lock &lock) {
     Event *event = eventOf(handle);
