@@ -164,6 +164,17 @@ int64_t Engine::tokenCount() const {
          (t.sequence + 1);
 }
 
+std::vector<std::pair<std::string, std::string>>
+Engine::implementations() const {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (uint32_t i = 0; i < impl->table.kernels.size(); ++i) {
+    std::string name = impl->implementation(i);
+    if (!name.empty())
+      result.emplace_back(impl->table.kernels[i].name, name);
+  }
+  return result;
+}
+
 int64_t Engine::sequence() const { return impl->table.sequence; }
 
 int64_t Engine::rank() const { return impl->rank(); }

@@ -17,6 +17,8 @@ struct Engine::Impl {
   virtual bool run(const std::vector<int32_t> &tokens, StepResult &result,
                    std::string &error) = 0;
   virtual int64_t rank() const { return 0; }
+  /// What runs the kernel; empty: this process does not run it.
+  virtual std::string implementation(uint32_t kernel) const = 0;
   /// Empty, or why the table's programs can't run. For derived classes, before
   /// they allocate memory.
   std::string check() const;

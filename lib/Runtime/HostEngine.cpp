@@ -34,6 +34,9 @@ struct HostEngine : Engine::Impl {
 
   bool run(const std::vector<int32_t> &tokens, StepResult &result,
            std::string &error) override;
+  std::string implementation(uint32_t kernel) const override {
+    return code[kernel].generated ? "generated" : "host library";
+  }
   std::string
   findKernels(const std::map<std::string, GeneratedKernel> &generated);
   std::string allocate(bool poison);

@@ -34,12 +34,14 @@ const char *usage =
     "  --save=FILE           write the weights after the last step\n"
     "  --save-gradients=FILE write the gradients of the last step\n"
     "  --no-timing           leave out tokens/s\n"
+    "  --kernels             list the kernels and what runs them, then end\n"
     "  --threads=N           host only: threads (default 2)\n"
     "  --order-seed=N        host only: run in any legal order\n";
 
 struct Options {
   TrainingRun run;
   uint64_t threads = 2, orderSeed = 0;
+  bool listKernels = false;
 };
 
 int failed(const char *program, const std::string &message, int status = 1) {
@@ -65,6 +67,7 @@ int parse(int argc, char **argv, Options &options) {
                           {"no-timing", no_argument, nullptr, 'n'},
                           {"threads", required_argument, nullptr, 'j'},
                           {"order-seed", required_argument, nullptr, 'e'},
+                          {"kernels", no_argument, nullptr, 'k'},
                           {"help", no_argument, nullptr, 'h'},
                           {}};
   int c;
@@ -85,6 +88,8 @@ int parse(int argc, char **argv, Options &options) {
       *file = optarg;
     if (c == 'n')
       options.run.timing = false;
+    if (c == 'k')
+      options.listKernels = true;
     if (c == 'h') {
       std::printf(usage, argv[0]);
       return 0;
@@ -98,6 +103,13 @@ int parse(int argc, char **argv, Options &options) {
     return failed(
         argv[0], "--steps must be at least 1, --threads between 1 and 1024", 2);
   return -1;
+}
+
+void listKernels(const Engine &engine) {
+  if (engine.rank() != 0)
+    return;
+  for (const auto &[kernel, what] : engine.implementations())
+    std::printf("%-28s %s\n", kernel.c_str(), what.c_str());
 }
 
 } // namespace
@@ -119,7 +131,9 @@ int main(int argc, char **argv) {
     std::unique_ptr<Engine> engine;
     if (fromJson({moe_program.table, moe_program.table_size}, table, error))
       engine = createEngine(table, programOptions(own), error);
-    if (engine)
+    if (engine && options.listKernels)
+      listKernels(*engine);
+    else if (engine)
       error = train(*engine, options.run);
   } catch (const std::exception &e) {
     error = e.what();

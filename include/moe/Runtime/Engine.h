@@ -90,6 +90,9 @@ public:
   /// of the op ("moe_dispatch F"): with the step's own counts, and with what a
   /// rank keeps for itself. Counted by the host engine.
   const std::map<std::string, int64_t> &sentBytes() const;
+  /// For each kernel of the table that this process runs: its name, and what
+  /// runs it ("cuBLASLt", "generated", ...).
+  std::vector<std::pair<std::string, std::string>> implementations() const;
   /// Number of tokens that step() takes, and of a sample.
   int64_t tokenCount() const;
   int64_t sequence() const;

@@ -2,6 +2,7 @@
 
 #include "Communicators.h"
 #include "../Ranks.h"
+#include "Fault.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -164,6 +165,8 @@ int64_t Communicators::allToAll(const Op &op, void *const *pointers,
     sent += send[m];
     received += recv[m];
   }
+  if (planted("count mismatch") && send.back() > 1)
+    --send.back();
   if (sent > x.shape[0])
     fail("'" + op.location + "' sends " + std::to_string(sent) + " rows of " +
          std::to_string(x.shape[0]));

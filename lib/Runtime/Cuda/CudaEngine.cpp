@@ -101,6 +101,9 @@ public:
            std::string &error) override;
 
   int64_t rank() const override { return world.rank; }
+  std::string implementation(uint32_t kernel) const override {
+    return interpreter->implementation(kernel);
+  }
   bool has(int64_t rank) const override { return rank == world.rank; }
   void read(int64_t rank, int64_t address, void *to,
             int64_t bytes) const override;

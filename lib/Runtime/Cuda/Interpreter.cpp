@@ -1,6 +1,7 @@
 //===- Interpreter.cpp - Issues a rank's program to its GPU ---------------===//
 
 #include "Interpreter.h"
+#include "Fault.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -101,6 +102,16 @@ Interpreter::~Interpreter() {
   cudaFreeHost(overflowFlag);
 }
 
+std::string Interpreter::implementation(uint32_t kernel) const {
+  for (size_t t = 0; t < plans.size(); ++t)
+    for (size_t i = 0; i < plans[t].size(); ++i) {
+      const Op &op = table.templates[t].ops[i];
+      if (op.kind == OpKind::Launch && op.kernel == kernel)
+        return launcher.describe(plans[t][i]);
+    }
+  return "";
+}
+
 /// Calls `visit(awaited flat index)` for each wait that the stream's own order
 /// does not keep.
 template <typename F>
@@ -148,8 +159,15 @@ void Interpreter::planHostFrames() {
 }
 
 void *Interpreter::address(int64_t call, const Operand &operand) const {
-  if (!onHost(view.templateOf(call), operand))
-    return arena + view.range(call, operand).begin;
+  const Template &t = view.templateOf(call);
+  if (!onHost(t, operand)) {
+    int64_t begin = view.range(call, operand).begin;
+    // Half of a temporary lies on its neighbour.
+    if (planted("arena overlap") && operand.effect == Effect::Write &&
+        t.frames[operand.frame].kind == FrameKind::Temporary)
+      begin -= std::min(begin, operand.bytes() / 2) / 256 * 256;
+    return arena + begin;
+  }
   int64_t base = view.program().calls[call].bases[operand.frame];
   return reinterpret_cast<char *>(hostFrames.at(base)) + operand.offset;
 }
@@ -195,7 +213,8 @@ void Interpreter::waitFor(cudaStream_t stream, const Place &place,
   forCrossWaits(view, place.call, place.local, [&](int64_t awaited) {
     if (awaited >= own)
       return;
-    MOE_CHECK(cudaStreamWaitEvent(stream, recorded.at(awaited).event, 0));
+    if (!planted("event dropped"))
+      MOE_CHECK(cudaStreamWaitEvent(stream, recorded.at(awaited).event, 0));
     release(awaited);
   });
 }
@@ -232,7 +251,7 @@ std::string Interpreter::run() {
 void Interpreter::issue(const Place &place) {
   cudaStream_t stream = streams[view.op(place.call, place.local).stream];
   waitFor(stream, place, place.flat);
-  enqueue(place, stream);
+  enqueue(place, planted("wrong stream") ? streams.back() : stream);
   follow(place);
   record(place.flat, stream);
 }
@@ -423,6 +442,11 @@ cudaGraphExec_t Interpreter::capture(const Place &first, int64_t end) {
     if (waiters[place.flat])
       done[place.flat] = recordOn(stream);
   }
+  if (planted("missing join"))
+    MOE_CHECK(cudaStreamWaitEvent(
+        origin == streams.back() ? streams.front() : streams.back(), begin, 0));
+  if (planted("sync in capture"))
+    MOE_CHECK(cudaStreamSynchronize(origin));
   for (cudaStream_t stream : forked)
     MOE_CHECK(cudaStreamWaitEvent(origin, recordOn(stream), 0));
   cudaGraph_t graph = nullptr;

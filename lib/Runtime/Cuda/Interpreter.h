@@ -33,6 +33,8 @@ public:
 
   cudaStream_t stream(size_t number) const { return streams[number]; }
   void *workspace(size_t number) const { return scratch[number].memory; }
+  /// What runs the kernel; empty: no op of this rank.
+  std::string implementation(uint32_t kernel) const;
   /// Times launches from now on; null: no more. Captured ops run eagerly then.
   void setProfile(Profile *to) { profile = to; }
 

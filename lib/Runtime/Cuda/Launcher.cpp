@@ -159,6 +159,22 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op) {
   return plan;
 }
 
+std::string Launcher::describe(const LaunchPlan &plan) const {
+  switch (plan.kind) {
+  case LaunchPlan::Kind::Generated:
+    return "generated";
+  case LaunchPlan::Kind::Device:
+    return "device library";
+  case LaunchPlan::Kind::Product:
+    return "cuBLASLt";
+  case LaunchPlan::Kind::Grouped:
+    return grouped->name();
+  case LaunchPlan::Kind::Attention:
+    return "cuDNN: " + plan.attention->engine();
+  }
+  return ""; // Not reached.
+}
+
 //===----------------------------------------------------------------------===//
 // Launching
 //===----------------------------------------------------------------------===//

@@ -56,7 +56,8 @@ public:
   /// Bytes of Scratch::memory, known when all ops are planned.
   int64_t scratchBytes() const { return scratch; }
   Blas &getBlas() { return blas; }
-  const char *groupedProvider() const { return grouped->name(); }
+  /// What runs it, in words.
+  std::string describe(const LaunchPlan &plan) const;
 
 private:
   const AttentionPlan &attentionOf(const Kernel &kernel, const Op &op);
