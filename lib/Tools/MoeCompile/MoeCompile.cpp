@@ -11,6 +11,7 @@
 #include "moe/Target/Table.h"
 #include "moe/Tools/ScheduleFile.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/TargetParser/Host.h"
