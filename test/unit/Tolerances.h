@@ -46,6 +46,12 @@ inline constexpr double kEngineGradientBf16 = 4e-3;
 inline constexpr double kLayoutLoss = 1e-6;
 inline constexpr double kLayoutGradient = 1e-5;
 
+/// A kernel mapped to a GPU against the library: the same f32 arithmetic, sums
+/// of at most some thousand terms in another order. In bf16, an element on
+/// another side of a rounding boundary: 2^-7 of it.
+inline constexpr double kDeviceOrder = 2e-6;
+inline constexpr double kDeviceOrderBf16 = 8e-3;
+
 } // namespace moe_test
 
 #endif // MOE_TEST_UNIT_TOLERANCES_H
