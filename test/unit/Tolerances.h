@@ -68,6 +68,22 @@ inline constexpr double kCudnnGraph = 4e-3;
 /// keeps some vectors of a number per row that the formula leaves out.
 inline constexpr double kSavedBytes = 0.02;
 
+/// A kernel mapped to a GPU against the library: the same f32 arithmetic, sums
+/// of at most some thousand terms in another order. In bf16, an element on
+/// another side of a rounding boundary: 2^-7 of it.
+inline constexpr double kDeviceOrder = 2e-6;
+inline constexpr double kDeviceOrderBf16 = 8e-3;
+
+/// An executable for CUDA on the stand-in against the host engine, f32, some
+/// steps: the same formulas with sums in another order.
+inline constexpr double kCudaLoss = 1e-6;
+inline constexpr double kCudaNorm = 1e-5;
+/// AdamW divides by the square root of a small number: a parameter whose
+/// gradient is near zero moves by up to the learning rate either way.
+inline constexpr double kCudaWeights = 1e-3;
+/// The same in bf16: roundings that fall to the other side, and cuDNN's own.
+inline constexpr double kCudaLossBf16 = 1e-3;
+
 } // namespace moe_test
 
 #endif // MOE_TEST_UNIT_TOLERANCES_H

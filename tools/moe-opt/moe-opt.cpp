@@ -1,6 +1,8 @@
 #include "dialects/Moe/MoeDialect.h"
 #include "dialects/Sched/SchedDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "moe/Pipelines/FrontDoor.h"
@@ -35,8 +37,9 @@ int main(int argc, char **argv) {
   registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect,
                   mlir::sched::SchedDialect>();
   // The bodies of generated kernels.
-  registry.insert<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect,
-                  mlir::math::MathDialect, mlir::memref::MemRefDialect,
+  registry.insert<mlir::arith::ArithDialect, mlir::gpu::GPUDialect,
+                  mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                  mlir::memref::MemRefDialect, mlir::NVVM::NVVMDialect,
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
   mlir::registerTransformsPasses();
   mlir::moe::registerMoeTransformsKernelsPasses();

@@ -44,6 +44,10 @@ private:
 /// `void moe_kernel_<symbol>(void **pointers)`.
 LogicalResult emitHostObject(ModuleOp module, llvm::raw_pwrite_stream &stream);
 
+/// The same, and `moe_generated_twins` of lib/Runtime/Cuda/Twin.h: what the
+/// kernels of emitCudaImage compute.
+LogicalResult emitTwinObject(ModuleOp module, llvm::raw_pwrite_stream &stream);
+
 } // namespace mlir::moe
 
 #endif // MOE_TARGET_HOSTKERNELS_H

@@ -2,6 +2,7 @@
 
 #include "LowerKernels.h"
 #include "dialects/Moe/MoeOps.h"
+#include "lib/Runtime/Cuda/Twin.h"
 #include "mlir/ExecutionEngine/OptUtils.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -98,8 +99,10 @@ FailureOr<HostKernels> HostKernels::compile(ModuleOp module) {
   return kernels;
 }
 
-LogicalResult mlir::moe::emitHostObject(ModuleOp module,
-                                        llvm::raw_pwrite_stream &stream) {
+/// Writes the code as an object file, with what `extend` adds to it.
+static LogicalResult
+emitObject(ModuleOp module, llvm::raw_pwrite_stream &stream,
+           function_ref<void(llvm::Module &)> extend = nullptr) {
   auto builder = hostMachine();
   if (!builder)
     return report(module, builder.takeError());
@@ -111,10 +114,71 @@ LogicalResult mlir::moe::emitHostObject(ModuleOp module,
   auto ir = compileToLLVM(module, **machine, context);
   if (failed(ir))
     return failure();
+  if (extend)
+    extend(**ir);
   llvm::legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr,
                                       llvm::CodeGenFileType::ObjectFile))
     return module.emitError("this machine has no object files");
   passes.run(**ir);
   return success();
+}
+
+LogicalResult mlir::moe::emitHostObject(ModuleOp module,
+                                        llvm::raw_pwrite_stream &stream) {
+  return emitObject(module, stream);
+}
+
+/// The lists of Twin.h, lib/Runtime/Cuda.
+static void addTwins(ModuleOp module, llvm::Module &code) {
+  llvm::LLVMContext &context = code.getContext();
+  auto constant = [&](llvm::Constant *value, StringRef name,
+                      llvm::GlobalValue::LinkageTypes linkage) {
+    return new llvm::GlobalVariable(code, value->getType(), /*isConstant=*/true,
+                                    linkage, value, name);
+  };
+  constexpr auto internal = llvm::GlobalValue::PrivateLinkage;
+  constexpr auto external = llvm::GlobalValue::ExternalLinkage;
+  auto *pointer = llvm::PointerType::get(context, 0);
+  auto *count = llvm::Type::getInt32Ty(context);
+  auto *twin = llvm::StructType::get(
+      context, {pointer, pointer, pointer, pointer, count});
+  SmallVector<llvm::Constant *> twins;
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
+    if (kernel.getBody().empty())
+      continue;
+    SmallVector<uint64_t> bytes;
+    SmallVector<uint8_t> effects;
+    unsigned inputs = kernel.getFunctionType().getNumInputs();
+    for (auto [i, type] : llvm::enumerate(kernel.getBodyArgumentTypes())) {
+      auto memref = cast<MemRefType>(type);
+      bytes.push_back(memref.getNumElements() *
+                      memref.getElementTypeBitWidth() / 8);
+      bool updated = kernel.getAccumulates() && i + 1 == inputs;
+      effects.push_back(i >= inputs ? MOE_WRITE
+                        : updated   ? MOE_READ_WRITE
+                                    : MOE_READ);
+    }
+    std::string name = hostSymbol(kernel.getSymName());
+    twins.push_back(llvm::ConstantStruct::get(
+        twin,
+        {constant(llvm::ConstantDataArray::getString(context, name), "",
+                  internal),
+         code.getFunction(name),
+         constant(llvm::ConstantDataArray::get(context, bytes), "", internal),
+         constant(llvm::ConstantDataArray::get(context, effects), "", internal),
+         llvm::ConstantInt::get(count, bytes.size())}));
+  }
+  constant(
+      llvm::ConstantArray::get(llvm::ArrayType::get(twin, twins.size()), twins),
+      "moe_generated_twins", external);
+  constant(
+      llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), twins.size()),
+      "moe_generated_twin_count", external);
+}
+
+LogicalResult mlir::moe::emitTwinObject(ModuleOp module,
+                                        llvm::raw_pwrite_stream &stream) {
+  return emitObject(module, stream,
+                    [&](llvm::Module &code) { addTwins(module, code); });
 }

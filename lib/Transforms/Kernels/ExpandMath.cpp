@@ -6,6 +6,8 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
+#include <cmath>
+
 namespace mlir::moe {
 #define GEN_PASS_DEF_EXPANDMATH
 #include "moe/Transforms/Kernels/Passes.h.inc"
@@ -93,10 +95,84 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   }
 };
 
+/// Of a positive, normal number: log(2^k (1 + f)) by fdlibm's polynomial in
+/// s = f / (2 + f), which is that of most C libraries. As for the others: 0
+/// gives -inf, inf itself, anything else NaN.
+struct ExpandLog : OpRewritePattern<math::LogOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::LogOp op,
+                                PatternRewriter &rewriter) const override {
+    Value x = op.getOperand();
+    Type type = x.getType();
+    if (!type.isF64())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto f64 = [&](double value) -> Value {
+      return arith::ConstantOp::create(b, b.getF64FloatAttr(value));
+    };
+    auto i64 = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
+    };
+    auto add = [&](Value p, Value q) -> Value {
+      return arith::AddFOp::create(b, p, q);
+    };
+    auto mul = [&](Value p, Value q) -> Value {
+      return arith::MulFOp::create(b, p, q);
+    };
+    // 1 + f in [sqrt(1/2), sqrt(2)).
+    constexpr int64_t one = 0x3ff0000000000000, root = 0x3fe6a09e00000000;
+    Value bits = arith::BitcastOp::create(b, b.getI64Type(), x);
+    bits = arith::AddIOp::create(b, bits, i64(one - root));
+    Value exponent = arith::ShRSIOp::create(b, bits, i64(52));
+    exponent = arith::SubIOp::create(b, exponent, i64(1023));
+    Value k = arith::SIToFPOp::create(b, type, exponent);
+    bits = arith::AndIOp::create(b, bits, i64(0x000fffffffffffff));
+    bits = arith::AddIOp::create(b, bits, i64(root));
+    Value f = add(arith::BitcastOp::create(b, type, bits), f64(-1.0));
+
+    Value s = arith::DivFOp::create(b, f, add(f, f64(2.0)));
+    Value z = mul(s, s), w = mul(z, z);
+    auto polynomial = [&](ArrayRef<double> coefficients) {
+      Value p = f64(coefficients.front());
+      for (double coefficient : coefficients.drop_front())
+        p = add(mul(p, w), f64(coefficient));
+      return p;
+    };
+    Value even =
+        mul(w, polynomial({1.531383769920937332e-01, 2.222219843214978396e-01,
+                           3.999999999940941908e-01}));
+    Value odd = mul(
+        z, polynomial({1.479819860511658591e-01, 1.818357216161805012e-01,
+                       2.857142874366239149e-01, 6.666666666666735130e-01}));
+    Value half = mul(f64(0.5), mul(f, f));
+    Value result = mul(s, add(half, add(odd, even)));
+    result = add(result, mul(k, f64(1.90821492927058770002e-10)));
+    result = add(arith::SubFOp::create(b, result, half), f);
+    result = add(result, mul(k, f64(6.93147180369123816490e-01)));
+
+    auto select = [&](arith::CmpFPredicate predicate, Value y, Value yes,
+                      Value no) -> Value {
+      Value holds = arith::CmpFOp::create(b, predicate, x, y);
+      return arith::SelectOp::create(b, holds, yes, no);
+    };
+    Value zero = f64(0.0), inf = f64(INFINITY);
+    result = select(arith::CmpFPredicate::OGT, zero, result, f64(NAN));
+    result = select(arith::CmpFPredicate::OEQ, zero, f64(-INFINITY), result);
+    result = select(arith::CmpFPredicate::OEQ, inf, inf, result);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
 struct ExpandMath : impl::ExpandMathBase<ExpandMath> {
+  using ExpandMathBase::ExpandMathBase;
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ExpandExp>(&getContext());
+    if (log)
+      patterns.add<ExpandLog>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -18,3 +18,25 @@ func.func @exp64(%x: f64) -> f64 {
   %0 = math.exp %x : f64
   return %0 : f64
 }
+
+// With `log`, of f64: another polynomial; a GPU has no instruction for it.
+// RUN: moe-opt --moe-expand-math=log %s | FileCheck %s --check-prefix=LOG
+// CHECK-LABEL: @log64
+// CHECK:       math.log {{.*}} : f64
+// LOG-LABEL:   @log64
+// LOG:         arith.shrsi
+// LOG:         arith.divf {{.*}} : f64
+// LOG-NOT:     math.log
+// LOG:         return
+func.func @log64(%x: f64) -> f64 {
+  %0 = math.log %x : f64
+  return %0 : f64
+}
+
+// CHECK-LABEL: @log32
+// LOG-LABEL:   @log32
+// LOG:         math.log {{.*}} : f32
+func.func @log32(%x: f32) -> f32 {
+  %0 = math.log %x : f32
+  return %0 : f32
+}

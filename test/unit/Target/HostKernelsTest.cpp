@@ -14,27 +14,6 @@ using namespace moert::test;
 
 namespace {
 
-/// One launch of a kernel, with its operands.
-struct Case {
-  std::string op;
-  Attributes attributes;
-  std::vector<Tensor> reads, accumulators, writes;
-  /// The read operand that is `!moe.rows`, or -1.
-  int rows = -1;
-};
-
-std::vector<Tensor *> pointers(std::vector<Tensor> &tensors) {
-  std::vector<Tensor *> result;
-  for (Tensor &t : tensors)
-    result.push_back(&t);
-  return result;
-}
-
-Launched prepare(Case &c) {
-  return prepare(c.op, c.attributes, pointers(c.reads),
-                 pointers(c.accumulators), pointers(c.writes));
-}
-
 /// Expects that generated code does what the library does, and no more.
 void expectLibraryBits(std::vector<Case> cases) {
   KernelModule module;

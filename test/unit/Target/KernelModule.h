@@ -13,6 +13,27 @@
 
 namespace moert::test {
 
+/// One launch of a kernel, with its operands.
+struct Case {
+  std::string op;
+  Attributes attributes;
+  std::vector<Tensor> reads, accumulators, writes;
+  /// The read operand that is `!moe.rows`, or -1.
+  int rows = -1;
+};
+
+inline std::vector<Tensor *> pointers(std::vector<Tensor> &tensors) {
+  std::vector<Tensor *> result;
+  for (Tensor &t : tensors)
+    result.push_back(&t);
+  return result;
+}
+
+inline Launched prepare(Case &c) {
+  return prepare(c.op, c.attributes, pointers(c.reads),
+                 pointers(c.accumulators), pointers(c.writes));
+}
+
 /// A module with a `moe.kernel` for each launch that was added.
 class KernelModule {
 public:

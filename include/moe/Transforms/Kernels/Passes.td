@@ -186,12 +186,59 @@ def VectorizeKernels : Pass<"moe-vectorize-kernels"> {
   ];
 }
 
+def MapToGpu : Pass<"moe-map-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "Share the rows of generated kernels among GPU threads";
+  let description = [{
+    For each `moe.kernel` that has a body, `gpu.module @moe_kernels` gets a
+    function `moe_kernel_<symbol>` of the same operands, for blocks of 256
+    threads and a grid of any size. Operands are aligned to 16 bytes. The
+    kernels stay.
+
+    A group of threads takes rows in a grid stride: as many as a row has
+    vectors of 16 bytes, up to a warp, or the block where a lane would have
+    more than 4. A thread has the same columns in all ops of a kernel, so a
+    scratch row is in registers. A sum over columns is partial sums of
+    threads, then shuffles, then shared memory: the order is that of the row's
+    width, and each thread has the result.
+
+    A loop that sums rows up (`scf.for` around rows) is cut into chunks of
+    rows, whose sums go to memory of the image; the last block to finish adds
+    them in order and runs what follows. No bits depend on the grid. Two
+    launches of such a kernel must not overlap in time: the memory is one.
+
+    An op that has no mapping is an error.
+
+    ```mlir
+    // Before
+    scf.forall (%t) in (16) {
+      %x = memref.subview %xs[%t, 0] [1, 128] [1, 1] : ...
+      linalg.generic {iterator_types = ["parallel"], ...}
+          ins(%x : memref<128xbf16, ...>) outs(%y : memref<128xbf16, ...>) {...}
+    }
+    // After: 16 threads a row, 8 elements a thread
+    scf.for %t = %group to %c16 step %groups {
+      %x = memref.subview %xs[%t, 0] [1, 128] [1, 1] : ...
+      %v = vector.load %x[%first] {alignment = 16} : ..., vector<8xbf16>
+      ...
+      vector.store %r, %y[%first] {alignment = 16} : ..., vector<8xbf16>
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+}
+
 def ExpandMath : Pass<"moe-expand-math"> {
   let summary = "Replace math.exp by the library's polynomial";
   let description = [{
     One polynomial for scalars and vectors of any length, with explicit fused
     multiply-adds, so that the bits are those of the library's kernels on every
-    machine.
+    machine. With `log` also `math.log` of f64, for machines that have no
+    library of their own: a positive, normal number, to 1 ulp.
 
     ```mlir
     // Before
@@ -202,6 +249,9 @@ def ExpandMath : Pass<"moe-expand-math"> {
     %y = arith.mulf %p, %power : vector<16xf32>
     ```
   }];
+  let options = [
+    Option<"log", "log", "bool", "false", "Replace math.log of f64, too">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
 }
