@@ -69,12 +69,12 @@ std::vector<std::string> mlir::moe::linkLine(const LinkJob &job) {
     // All of the C ABI, though nothing in the library calls it.
     if (job.shared)
       line.push_back("-Wl,--whole-archive");
-    add(job.shared ? "MoeRtProgram" : "MoeRtMain");
+    else
+      add("MoeRtMain");
+    add("MoeRtProgram");
     add(job.runtime == LinkJob::Runtime::Cuda ? "MoeRtCuda" : "MoeRtHost");
     if (job.shared)
       line.push_back("-Wl,--no-whole-archive");
-    else
-      add("MoeRtProgram");
   }
   if (job.runtime == LinkJob::Runtime::Cuda) {
     for (StringRef library : {"MoeCudaAttention", "MoeDeviceKernels"})
