@@ -35,10 +35,12 @@ public:
   /// Blocks until the event is done. Throws if a communicator fails meanwhile,
   /// or a peer is silent for longer than MOE_RT_TIMEOUT seconds (300).
   void wait(cudaEvent_t event);
+  /// Ends what is under way, here and so at the peers; nothing can be enqueued
+  /// any more.
+  void abort();
 
 private:
   ncclComm_t commOf(const Op &op) const { return comms[op.communicator]; }
-  void abort();
 
   const Table &table;
   World world;

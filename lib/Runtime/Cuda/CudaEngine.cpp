@@ -238,8 +238,14 @@ bool CudaEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
     return false;
   }
   failed = true;
-  writeInputs(*this, world.rank, tokens);
-  error = interpreter->run();
+  try {
+    writeInputs(*this, world.rank, tokens);
+    error = interpreter->run();
+  } catch (const std::exception &) {
+    // The peers must not wait for this rank.
+    communicators->abort();
+    throw;
+  }
   // The last program that has a value reports it, by its first rank; a refused
   // step must be refused by all.
   auto mine = [&](int64_t Program::*address) {

@@ -85,6 +85,8 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
 }
 
 Interpreter::~Interpreter() {
+  // After a failure ops may be left; communicators are gone then.
+  cudaDeviceSynchronize();
   // Graphs hold on to what they launch: they go first.
   for (auto &[key, graph] : graphs)
     cudaGraphExecDestroy(graph);
@@ -442,9 +444,12 @@ cudaGraphExec_t Interpreter::capture(const Place &first, int64_t end) {
     if (waiters[place.flat])
       done[place.flat] = recordOn(stream);
   }
-  if (planted("missing join"))
-    MOE_CHECK(cudaStreamWaitEvent(
-        origin == streams.back() ? streams.front() : streams.back(), begin, 0));
+  if (planted("missing join")) {
+    cudaStream_t other =
+        origin == streams.back() ? streams.front() : streams.back();
+    MOE_CHECK(cudaStreamWaitEvent(other, begin, 0));
+    MOE_CHECK(cudaMemsetAsync(scratch.back().memory, 0, 1, other));
+  }
   if (planted("sync in capture"))
     MOE_CHECK(cudaStreamSynchronize(origin));
   for (cudaStream_t stream : forked)

@@ -238,7 +238,9 @@ LogicalResult moe::moeCompileMain(int argc, char **argv,
   if (failed(compile(schedule, options, job.toolkit, triple, scratch,
                      job.objects)))
     return failure();
-  if (options.emit == Form::Object || !isThisMachine(triple))
+  // Twins are for this machine, whatever the GPU's host is.
+  if (options.emit == Form::Object ||
+      (options.emit != Form::Twins && !isThisMachine(triple)))
     return keepObjects(options, job, triple);
   job.output = options.output;
   std::string reason = link(job);
