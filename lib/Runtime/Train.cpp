@@ -4,6 +4,7 @@
 #include "moe/Runtime/Safetensors.h"
 
 #include <chrono>
+#include <cinttypes>
 #include <cstdio>
 
 using namespace moert;
@@ -66,9 +67,8 @@ std::string moert::train(Engine &engine, const TrainingRun &run) {
         std::chrono::steady_clock::now() - start;
     if (engine.rank() != 0)
       continue;
-    std::printf("step %llu loss %.9g grad_norm %.9g",
-                static_cast<unsigned long long>(step + 1), result.loss,
-                result.gradNorm);
+    std::printf("step %" PRIu64 " loss %.9g grad_norm %.9g", step + 1,
+                result.loss, result.gradNorm);
     if (run.timing) {
       int64_t length = engine.sequence();
       std::printf(" tokens/s %.9g",

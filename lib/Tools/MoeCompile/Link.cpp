@@ -119,7 +119,8 @@ std::string mlir::moe::link(const LinkJob &job) {
     else
       return "";
   }
-  fs::remove(temporary);
+  // If that fails, too, the first error is the one to tell.
+  (void)fs::remove(temporary);
   return "linking failed" + (reason.empty() ? "" : ": " + reason) + ": " +
          llvm::join(line, " ");
 }

@@ -79,7 +79,7 @@ class Scratch {
 public:
   ~Scratch() {
     for (const std::string &file : files)
-      llvm::sys::fs::remove(file);
+      (void)llvm::sys::fs::remove(file);
   }
 
   /// Writes a new object file with `write`.
