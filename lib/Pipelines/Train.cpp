@@ -120,11 +120,21 @@ private:
     FailureOr<LayoutAttr> old = getLayout(module);
     if (failed(old))
       return failure();
-    if (old->getTokens() != parsed->getTokens() ||
-        old->getGlobalBatch() != parsed->getGlobalBatch())
-      return module.emitError()
-             << "--layout changes seq, micro_batch or global_batch, which the "
-                "model's shapes depend on; import it with that layout";
+    struct {
+      StringRef key;
+      int64_t old, parsed;
+    } fixed[] = {
+        {"seq", old->getSequence(), parsed->getSequence()},
+        {"micro_batch", old->getMicroBatch(), parsed->getMicroBatch()},
+        {"global_batch", old->getGlobalBatch(), parsed->getGlobalBatch()},
+    };
+    for (auto &[key, was, is] : fixed)
+      if (was != is)
+        return module.emitError()
+               << "--layout has " << key << "=" << is
+               << ", but the model was imported with " << key << "=" << was
+               << ", which its ops depend on; give " << key << "=" << was
+               << ", or import it again";
     module->setAttr(kLayoutAttr, *parsed);
     return success();
   }
