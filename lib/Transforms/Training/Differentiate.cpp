@@ -41,12 +41,13 @@ LogicalResult Differentiate::checkOptions(ModuleOp module) {
     bool valid;
     StringRef wanted;
   } checks[] = {
-      {"lr", lr, lr >= 0, "not negative"},
+      {"lr", lr, lr >= 0, "finite and not negative"},
       {"beta1", beta1, beta1 >= 0 && beta1 < 1, "in [0, 1)"},
       {"beta2", beta2, beta2 >= 0 && beta2 < 1, "in [0, 1)"},
-      {"eps", eps, eps > 0, "positive"},
-      {"weight-decay", weightDecay, weightDecay >= 0, "not negative"},
-      {"clip", clip, clip >= 0, "not negative"},
+      {"eps", eps, eps > 0, "finite and positive"},
+      {"weight-decay", weightDecay, weightDecay >= 0,
+       "finite and not negative"},
+      {"clip", clip, clip >= 0, "finite and not negative"},
   };
   for (auto &check : checks)
     if (!check.valid || !std::isfinite(check.value))
