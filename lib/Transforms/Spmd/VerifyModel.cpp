@@ -18,6 +18,7 @@ struct VerifyModel : impl::VerifyModelBase<VerifyModel> {
       module.emitError("phase model: expected exactly one moe.model");
       return signalPassFailure();
     }
+    auto layout = module->getAttrOfType<LayoutAttr>(kLayoutAttr);
     WalkResult result = module.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<CollectiveOpInterface, BackwardOp, TrainOp, KernelOp, CallOp>(
               op)) {
@@ -33,6 +34,14 @@ struct VerifyModel : impl::VerifyModelBase<VerifyModel> {
           return reject("names a stage");
         if (llvm::any_of(apply->getResultTypes(), llvm::IsaPred<SavedType>))
           return reject("saves values for backward");
+      }
+      if (auto sequence = op->getAttrOfType<IntegerAttr>("sequence");
+          isa<AttentionOp, RopeOp>(op) && layout &&
+          sequence.getInt() != layout.getSequence()) {
+        op->emitOpError() << "sequence = " << sequence.getInt()
+                          << " must be the layout's seq = "
+                          << layout.getSequence();
+        return WalkResult::interrupt();
       }
       auto distributed = [](Type type) { return bool(getDist(type)); };
       bool any = llvm::any_of(op->getResultTypes(), distributed);

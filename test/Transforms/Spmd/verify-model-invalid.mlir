@@ -100,3 +100,17 @@ moe.model @m(%x: tensor<8xf32>) {
   moe.return
 }
 }
+
+// -----
+
+#layout = #moe.layout<dp = 1, ep = 1, pp = 1, micro_batch = 1, global_batch = 2, seq = 4, capacity = 0.0, layers = [1]>
+module attributes {moe.phase = "model", moe.layout = #layout} {
+moe.layer @l(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'moe.rope' op sequence = 2 must be the layout's seq = 4}}
+  %y = moe.rope %x module(attn) {base = 10.0 : f64, head_dim = 8 : i64, sequence = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  moe.return
+}
+moe.model @m() {
+  moe.return
+}
+}

@@ -7,7 +7,8 @@ def VerifyModel : Pass<"moe-verify-model", "::mlir::ModuleOp"> {
   let summary = "Check that a module is well-formed model IR";
   let description = [{
     Closes the phase `model`: one `moe.model` and its layers, compute ops and
-    parameters only; no distribution, no collective, no backward.
+    parameters only; no distribution, no collective, no backward. Attention and
+    rotary embeddings have the layout's sequence.
   }];
 }
 
