@@ -56,11 +56,17 @@ static LogicalResult readTokens(int64_t perStep, std::vector<int64_t> &values) {
     return error(tokens + ": expected one tensor, but there are " +
                  llvm::Twine(tensors.size()));
   values = tensors[0].values;
-  if (int64_t(values.size()) >= steps * perStep)
-    return success();
-  return error(tokens + ": " + llvm::Twine(steps) + " steps need " +
-               llvm::Twine(steps * perStep) + " tokens, but there are " +
-               llvm::Twine(values.size()));
+  int64_t given = values.size();
+  if (steps > given / perStep)
+    return error(tokens + ": " + llvm::Twine(steps) + " steps need " +
+                 llvm::Twine(perStep) + " tokens each, but there are " +
+                 llvm::Twine(given) + "; --steps may be at most " +
+                 llvm::Twine(given / perStep));
+  for (int64_t value : values)
+    if (value != static_cast<int32_t>(value))
+      return error(tokens + ": has the value " + llvm::Twine(value) +
+                   ", which is no token");
+  return success();
 }
 
 static moert::NamedTensor named(const std::string &name,
