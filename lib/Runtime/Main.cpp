@@ -119,7 +119,10 @@ int main(int argc, char **argv) {
   int status = parse(argc, argv, options);
   if (status >= 0)
     return status;
-  std::string error = missingForEngine();
+  std::string error = checkOutputs(options.run);
+  if (!error.empty())
+    return failed(argv[0], error);
+  error = missingForEngine();
   if (!error.empty())
     return failed(argv[0], error, 3);
   try {

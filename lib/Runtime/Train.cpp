@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 using namespace moert;
 
@@ -31,6 +33,24 @@ static std::string readTokens(const std::string &path, size_t perStep,
     return "";
   }
   return path + ": has no tensor 'tokens'";
+}
+
+std::string moert::checkOutputs(const TrainingRun &run) {
+  namespace fs = std::filesystem;
+  std::pair<const char *, std::string> files[] = {
+      {"--save=", run.save}, {"--save-gradients=", run.saveGradients}};
+  for (const auto &[flag, path] : files) {
+    std::error_code ignored;
+    fs::path folder = fs::path(path).parent_path();
+    if (!folder.empty() && !fs::is_directory(folder, ignored))
+      return flag + path + ": '" + folder.string() + "' is no folder";
+    if (fs::is_directory(path, ignored))
+      return flag + path + ": is a folder; name a file in it";
+  }
+  if (!run.save.empty() && run.save == run.saveGradients)
+    return "--save and --save-gradients both name '" + run.save +
+           "'; name two files";
+  return "";
 }
 
 std::string moert::train(Engine &engine, const TrainingRun &run) {
@@ -65,17 +85,18 @@ std::string moert::train(Engine &engine, const TrainingRun &run) {
       return "step " + std::to_string(step + 1) + ": " + error;
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
-    if (engine.rank() != 0)
-      continue;
-    std::printf("step %" PRIu64 " loss %.9g grad_norm %.9g", step + 1,
-                result.loss, result.gradNorm);
-    if (run.timing) {
+    if (engine.rank() == 0) {
+      std::printf("step %" PRIu64 " loss %.9g grad_norm %.9g", step + 1,
+                  result.loss, result.gradNorm);
       int64_t length = engine.sequence();
-      std::printf(" tokens/s %.9g",
-                  double(perStep / (length + 1) * length) / seconds.count());
+      if (run.timing)
+        std::printf(" tokens/s %.9g",
+                    double(perStep / (length + 1) * length) / seconds.count());
+      std::printf("\n");
+      std::fflush(stdout);
     }
-    std::printf("\n");
-    std::fflush(stdout);
+    if (!std::isfinite(result.loss))
+      return "step " + std::to_string(step + 1) + ": the loss is not finite";
   }
   // Every rank takes part in gathering; the first one writes.
   auto save = [&](const std::string &path,

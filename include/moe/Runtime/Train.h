@@ -19,9 +19,12 @@ struct TrainingRun {
   bool timing = true;
 };
 
+/// Empty, or why what is trained could not be saved: to be asked before.
+std::string checkOutputs(const TrainingRun &run);
+
 /// Trains, and prints to the standard output, where this is rank 0,
 /// `step N loss X grad_norm Y tokens/s Z` for each step. Returns why it ended
-/// early; empty: all done.
+/// early (such as a loss that is not finite); empty: all done.
 std::string train(Engine &engine, const TrainingRun &run);
 
 } // namespace moert

@@ -66,6 +66,18 @@ LogicalResult error(const Twine &message) {
   return failure();
 }
 
+moert::TrainingRun trainingRun(const Options &options) {
+  moert::TrainingRun run;
+  run.steps = options.steps;
+  run.seed = options.seed;
+  run.weights = options.weights;
+  run.tokens = options.tokens;
+  run.save = options.save;
+  run.saveGradients = options.saveGradients;
+  run.timing = !options.noTiming;
+  return run;
+}
+
 using GeneratedKernels = std::map<std::string, moert::GeneratedKernel>;
 
 LogicalResult train(const moert::Table &table, const GeneratedKernels &kernels,
@@ -78,15 +90,7 @@ LogicalResult train(const moert::Table &table, const GeneratedKernels &kernels,
       moert::Engine::create(table, engineOptions, kernels, reason);
   if (!engine)
     return error(reason);
-  moert::TrainingRun run;
-  run.steps = options.steps;
-  run.seed = options.seed;
-  run.weights = options.weights;
-  run.tokens = options.tokens;
-  run.save = options.save;
-  run.saveGradients = options.saveGradients;
-  run.timing = !options.noTiming;
-  reason = moert::train(*engine, run);
+  reason = moert::train(*engine, trainingRun(options));
   return reason.empty() ? success() : error(reason);
 }
 
@@ -104,6 +108,9 @@ LogicalResult moe::moeRunMain(int argc, char **argv,
     return error("--steps must be at least 1");
   if (options.threads < 1 || options.threads > 1024)
     return error("--threads must be between 1 and 1024");
+  std::string reason = moert::checkOutputs(trainingRun(options));
+  if (!reason.empty())
+    return error(reason);
 
   MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
