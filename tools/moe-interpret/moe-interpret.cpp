@@ -15,29 +15,31 @@ using namespace mlir;
 using namespace mlir::moe;
 namespace cl = llvm::cl;
 
+static cl::OptionCategory category("moe-interpret");
 static cl::opt<std::string> input(cl::Positional, cl::desc("<module>"),
-                                  cl::init("-"));
+                                  cl::init("-"), cl::cat(category));
 static cl::opt<std::string>
     weights("weights",
             cl::desc("Start from the tensors of this .safetensors "
                      "file, by their Hugging Face names"),
-            cl::value_desc("file"));
+            cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string>
     tokens("tokens",
            cl::desc("Take tokens [steps][samples][sequence + 1] from the only "
                     "tensor of this .safetensors file"),
-           cl::value_desc("file"));
+           cl::value_desc("file"), cl::cat(category));
 static cl::opt<uint64_t>
     seed("seed", cl::desc("Seed of what --weights and --tokens do not give"),
-         cl::init(0));
-static cl::opt<int64_t> steps("steps", cl::desc("Steps to run"), cl::init(1));
+         cl::init(0), cl::cat(category));
+static cl::opt<int64_t> steps("steps", cl::desc("Steps to run"), cl::init(1),
+                              cl::cat(category));
 static cl::opt<std::string>
     saveGradients("save-gradients",
                   cl::desc("Write the gradients of the last step"),
-                  cl::value_desc("file"));
+                  cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string> save("save",
                                  cl::desc("Write the parameters at the end"),
-                                 cl::value_desc("file"));
+                                 cl::value_desc("file"), cl::cat(category));
 
 static LogicalResult error(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "moe-interpret") << message << "\n";
@@ -140,6 +142,7 @@ static LogicalResult run(ModuleOp module) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(
       argc, argv,
       "moe-interpret: the reference interpreter of model, spmd and training "
