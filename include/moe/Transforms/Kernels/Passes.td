@@ -56,7 +56,8 @@ def Recompute : Pass<"moe-recompute", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"modules", "modules", "std::string",
-               "Modules to compute again: norm, core_attn, attn, moe, moe_act">
+               "Modules to compute again: norm (or layernorm), core_attn, "
+               "attn, moe, moe_router, moe_preprocess, moe_act">
   ];
 }
 
