@@ -51,6 +51,11 @@ static void printBuffers(OpAsmPrinter &printer, Operation *,
 /// As many events as results are named: an op prints them only if it has any.
 static ParseResult parseEvents(OpAsmParser &parser,
                                SmallVectorImpl<Type> &types) {
+  constexpr size_t kMost = 65536;
+  if (parser.getNumResults() > kMost)
+    return parser.emitError(parser.getNameLoc())
+           << "has " << parser.getNumResults() << " events, but " << kMost
+           << " at most";
   types.append(parser.getNumResults(), EventType::get(parser.getContext()));
   return success();
 }

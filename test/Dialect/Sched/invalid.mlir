@@ -261,3 +261,15 @@ sched.job "m" {
         gradient(0) init ones
   }
 }
+
+// -----
+
+// A count of events is bounded: memory is reserved for as many as are named.
+sched.job "m" {
+  sched.template @t(%x: saved) {
+  }
+  sched.program @p ranks(0, 1) {
+    // expected-error@+1 {{has 99999 events, but 65536 at most}}
+    %e:99999 = sched.call @t
+  }
+}
