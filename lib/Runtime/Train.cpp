@@ -95,8 +95,11 @@ std::string moert::train(Engine &engine, const TrainingRun &run) {
       std::printf("\n");
       std::fflush(stdout);
     }
-    if (!std::isfinite(result.loss))
-      return "step " + std::to_string(step + 1) + ": the loss is not finite";
+    // Nothing that follows would be a number.
+    if (!std::isfinite(result.loss) || !std::isfinite(result.gradNorm))
+      return "step " + std::to_string(step + 1) + ": the " +
+             (std::isfinite(result.loss) ? "gradient's norm" : "loss") +
+             " is not finite";
   }
   // Every rank takes part in gathering; the first one writes.
   auto save = [&](const std::string &path,

@@ -83,6 +83,7 @@ inline constexpr double kCudaNorm = 1e-5;
 inline constexpr double kCudaWeights = 1e-3;
 /// The same in bf16: roundings that fall to the other side, and cuDNN's own.
 inline constexpr double kCudaLossBf16 = 1e-3;
+inline constexpr double kCudaNormBf16 = 2e-3;
 
 } // namespace moe_test
 
