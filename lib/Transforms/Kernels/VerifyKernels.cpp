@@ -1,6 +1,6 @@
 #include "moe/Transforms/Kernels/Passes.h"
 
-#include "dialects/Moe/MoeOps.h"
+#include "KernelSignature.h"
 #include "moe/Support/Phase.h"
 #include "moe/Support/TrainingProgram.h"
 
@@ -15,6 +15,9 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
     ModuleOp module = getOperation();
     if (failed(expectPhase(module, Phase::Kernels)))
       return signalPassFailure();
+    for (KernelOp kernel : module.getOps<KernelOp>())
+      if (failed(checkSignature(kernel)))
+        return signalPassFailure();
     WalkResult result = module.walk([&](Operation *op) {
       if (failed(check(op)))
         return WalkResult::interrupt();

@@ -24,7 +24,7 @@ moe.kernel @k op "rms_norm" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {},
 // -----
 
 module attributes {moe.phase = "kernels"} {
-// expected-error@+1 {{operand 1 is 'memref<8xf64>'; generated code takes static tensors of f32, bf16 or i32}}
+// expected-error@+1 {{operand 1 is 'memref<8xf64>'; kernels take static tensors of f32, bf16 or i32}}
 moe.kernel @k op "add" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>}
   : (tensor<8xf32>, tensor<8xf64>) -> tensor<8xf32>
 }

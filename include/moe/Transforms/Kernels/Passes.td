@@ -103,8 +103,9 @@ def Shrink : Pass<"moe-shrink", "::mlir::ModuleOp"> {
 def VerifyKernels : Pass<"moe-verify-kernels", "::mlir::ModuleOp"> {
   let summary = "Check that a module is well-formed kernels IR";
   let description = [{
-    Closes the phase `kernels`: no compute op and no distribution is left, and
-    each backward keeps the rules of `moe-verify-training`: it saves what it
+    Closes the phase `kernels`: every kernel is one of the library, with its
+    operands and numbers; no compute op and no distribution is left; and each
+    backward keeps the rules of `moe-verify-training`: it saves what it
     uses, threads its gradient sums, and decides no routing.
   }];
 }
