@@ -49,7 +49,8 @@ bool moert::parseSystem(const std::string &text, System &system,
     system.gpus = std::atoll(number.c_str());
     return true;
   }
-  error = "unknown target '" + text + "', known are " + known;
+  error = text.empty() ? "none is given; known are " + known
+                       : "unknown target '" + text + "', known are " + known;
   return false;
 }
 

@@ -4,6 +4,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "moe/Import/Counts.h"
 #include "moe/Support/Phase.h"
+#include "moe/Support/Units.h"
 #include "moe/Transforms/Sched/Schedule.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -103,7 +104,6 @@ void TrainReport::collect(ModuleOp module, ArrayRef<std::string> recompute) {
 }
 
 void TrainReport::print(raw_ostream &os) const {
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
   auto integer = [&](StringRef key) {
     return root.getInteger(key).value_or(0);
   };
@@ -116,9 +116,8 @@ void TrainReport::print(raw_ostream &os) const {
       integer("tokens_per_micro_batch"));
   if (integer("parameters"))
     os << llvm::formatv(
-        "  model      {0:N0} parameters, {1:F3} GFLOP a token\n",
-        integer("parameters"),
-        root.getNumber("flops_per_token").value_or(0) / 1e9);
+        "  model      {0:N0} parameters, {1} a token\n", integer("parameters"),
+        describeFlops(root.getNumber("flops_per_token").value_or(0)));
   if (const llvm::json::Array *names = root.getArray("recompute");
       names && !names->empty()) {
     os << "  recompute  ";
@@ -126,9 +125,10 @@ void TrainReport::print(raw_ostream &os) const {
       os << name.getAsString().value_or("");
     });
     os << llvm::formatv(
-        ": saved for backward, a micro-batch: {0:F2} -> {1:F2} GiB\n",
-        root.getNumber("saved_bytes_without_recompute").value_or(0) / kGiB,
-        root.getNumber("saved_bytes").value_or(0) / kGiB);
+        ": saved for backward, a micro-batch: {0} -> {1}\n",
+        describeBytes(
+            root.getNumber("saved_bytes_without_recompute").value_or(0)),
+        describeBytes(root.getNumber("saved_bytes").value_or(0)));
   }
   const llvm::json::Object *schedule = root.getObject("schedule");
   const llvm::json::Object *report =
@@ -143,23 +143,27 @@ void TrainReport::print(raw_ostream &os) const {
       const llvm::json::Object *entry = value.getAsObject();
       if (!entry || !entry->getString("template")->starts_with("pair_"))
         continue;
-      auto ms = [&](StringRef key) {
-        return entry->getNumber(key).value_or(0) * 1e3;
+      auto seconds = [&](StringRef key) {
+        return entry->getNumber(key).value_or(0);
       };
       os << llvm::formatv(
-          "  pair       {0}: one stream {1:F3} ms, Megatron's order {2:F3} "
-          "ms, chosen {3:F3} ms, bound {4:F3} ms (gap {5:F1} %)\n",
-          *entry->getString("template"), ms("serial_seconds"),
-          ms("megatron_seconds"), ms("seconds"), ms("bound_seconds"),
-          (ms("seconds") / ms("bound_seconds") - 1) * 100);
+          "  pair       {0}: one stream {1}, Megatron's order {2}, chosen {3}, "
+          "bound {4} (gap {5:F1} %)\n",
+          *entry->getString("template"),
+          describeSeconds(seconds("serial_seconds")),
+          describeSeconds(seconds("megatron_seconds")),
+          describeSeconds(seconds("seconds")),
+          describeSeconds(seconds("bound_seconds")),
+          (seconds("seconds") / seconds("bound_seconds") - 1) * 100);
     }
   auto step = [&](StringRef name, StringRef prefix) {
     double seconds = number((prefix + "_seconds").str());
     double bound = number((prefix + "_bound_seconds").str());
-    os << llvm::formatv("  {0,-10} {1:F3} s a step, bound {2:F3} s (gap "
-                        "{3:F1} %), {4:F2} GiB a rank\n",
-                        name, seconds, bound, (seconds / bound - 1) * 100,
-                        number((prefix + "_arena_bytes").str()) / kGiB);
+    os << llvm::formatv(
+        "  {0,-10} {1} a step, bound {2} (gap {3:F1} %), {4} a rank\n", name,
+        describeSeconds(seconds), describeSeconds(bound),
+        (seconds / bound - 1) * 100,
+        describeBytes(number((prefix + "_arena_bytes").str())));
   };
   if (report->get("plain_seconds")) {
     step("1f1b", "plain");
@@ -170,14 +174,17 @@ void TrainReport::print(raw_ostream &os) const {
   if (auto reason = report->getString("kept_1f1b"))
     os << "  kept 1F1B  " << *reason << "\n";
   os << llvm::formatv(
-      "  chosen     {0}: compute {1:F3} s, communication {2:F3} s ({3:F3} s "
-      "exposed), host {4:F3} s, bubble {5:F3} s\n",
-      schedule->getString("pipeline").value_or(""), number("compute_seconds"),
-      number("communication_seconds"), number("exposed_seconds"),
-      number("host_seconds"), number("bubble_seconds"));
-  os << llvm::formatv("  memory     {0:F2} GiB of {1:F2} GiB a rank\n",
-                      number("arena_bytes") / kGiB,
-                      number("memory_limit_bytes") / kGiB);
+      "  chosen     {0}: compute {1}, communication {2} ({3} exposed), host "
+      "{4}, bubble {5}\n",
+      schedule->getString("pipeline").value_or(""),
+      describeSeconds(number("compute_seconds")),
+      describeSeconds(number("communication_seconds")),
+      describeSeconds(number("exposed_seconds")),
+      describeSeconds(number("host_seconds")),
+      describeSeconds(number("bubble_seconds")));
+  os << llvm::formatv("  memory     {0} of {1} a rank\n",
+                      describeBytes(number("arena_bytes")),
+                      describeBytes(number("memory_limit_bytes")));
 }
 
 LogicalResult TrainReport::write(ModuleOp module, StringRef path) const {

@@ -1,6 +1,7 @@
 //===- moe-interpret.cpp - The reference interpreter as a program ---------===//
 
 #include "dialects/Moe/MoeDialect.h"
+#include "dialects/Sched/SchedDialect.h"
 #include "mlir/Parser/Parser.h"
 #include "moe/Interpret/Interpreter.h"
 #include "moe/Runtime/Safetensors.h"
@@ -148,7 +149,9 @@ int main(int argc, char **argv) {
       "moe-interpret: the reference interpreter of model, spmd and training "
       "IR\n\nPrints the loss of each step; training IR is trained.\n");
   MLIRContext context;
-  context.loadDialect<MoeDialect>();
+  context.printOpOnDiagnostic(false);
+  // sched only to say that it is not interpreted.
+  context.loadDialect<MoeDialect, mlir::sched::SchedDialect>();
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module =

@@ -1,25 +1,12 @@
 //===- Prove.cpp - The five proofs, told at the ops -----------------------===//
 
 #include "moe/Sched/Reference.h"
+#include "moe/Support/Units.h"
 #include "moe/Target/Table.h"
 #include "moe/Verify/Verify.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 using namespace mlir;
 using namespace mlir::moe;
-
-/// "12.5 MiB".
-static std::string describeBytes(int64_t bytes) {
-  static const StringLiteral units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = bytes;
-  unsigned unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(units)) {
-    value /= 1024;
-    ++unit;
-  }
-  return llvm::formatv(unit ? "{0:f2} {1}" : "{0:f0} {1}", value, units[unit]);
-}
 
 static void reportFault(const moert::Table &table, const moert::Fault &fault,
                         ModuleOp module, Location unknown) {

@@ -2,6 +2,7 @@
 
 #include "moe/Cost/Simulate.h"
 #include "moe/Support/Phase.h"
+#include "moe/Support/Units.h"
 #include "moe/Target/Table.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -255,9 +256,9 @@ LogicalResult mlir::moe::overlapExpertParallel(ModuleOp module,
                         "rank; try --recompute=moe,norm",
                         paired->arena / kGiB, paired->table.memoryLimit / kGiB);
   else if (paired->simulation.makespan >= plain->simulation.makespan)
-    os << llvm::formatv("paired is priced at {0:F3} s, 1F1B at {1:F3} s",
-                        paired->simulation.makespan,
-                        plain->simulation.makespan);
+    os << llvm::formatv("paired is priced at {0}, 1F1B at {1}",
+                        describeSeconds(paired->simulation.makespan),
+                        describeSeconds(plain->simulation.makespan));
   else
     take = true;
   if (!take)
