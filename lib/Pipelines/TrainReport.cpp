@@ -103,6 +103,11 @@ void TrainReport::collect(ModuleOp module, ArrayRef<std::string> recompute) {
     root["schedule"] = toJson(schedule);
 }
 
+/// Percent above the bound; sums in another order may differ in the last bit.
+static double gap(double seconds, double bound) {
+  return std::max(0.0, (seconds / bound - 1) * 100);
+}
+
 void TrainReport::print(raw_ostream &os) const {
   auto integer = [&](StringRef key) {
     return root.getInteger(key).value_or(0);
@@ -154,15 +159,14 @@ void TrainReport::print(raw_ostream &os) const {
           describeSeconds(seconds("megatron_seconds")),
           describeSeconds(seconds("seconds")),
           describeSeconds(seconds("bound_seconds")),
-          (seconds("seconds") / seconds("bound_seconds") - 1) * 100);
+          gap(seconds("seconds"), seconds("bound_seconds")));
     }
   auto step = [&](StringRef name, StringRef prefix) {
     double seconds = number((prefix + "_seconds").str());
     double bound = number((prefix + "_bound_seconds").str());
     os << llvm::formatv(
         "  {0,-10} {1} a step, bound {2} (gap {3:F1} %), {4} a rank\n", name,
-        describeSeconds(seconds), describeSeconds(bound),
-        (seconds / bound - 1) * 100,
+        describeSeconds(seconds), describeSeconds(bound), gap(seconds, bound),
         describeBytes(number((prefix + "_arena_bytes").str())));
   };
   if (report->get("plain_seconds")) {
