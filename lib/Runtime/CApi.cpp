@@ -1,7 +1,6 @@
 //===- CApi.cpp - The runtime in C ----------------------------------------===//
 
 #include "Backend.h"
-#include "moe/Runtime/Safetensors.h"
 
 #include <algorithm>
 #include <cstring>
@@ -138,33 +137,18 @@ int moe_rt_get_gradient(moe_rt *rt, const char *name, float *values,
 }
 
 int moe_rt_load_weights(moe_rt *rt, const char *path) {
-  return !guarded(rt->error, [&] {
-    std::vector<NamedTensor> weights;
-    if (!readSafetensors(path, weights, rt->error))
-      return false;
-    if (rt->engine->setParameters(weights, rt->error))
-      return true;
-    rt->error = std::string(path) + ": " + rt->error;
-    return false;
-  });
-}
-
-/// Every rank takes part in gathering; the first one writes.
-static int save(moe_rt *rt, std::vector<NamedTensor> (Engine::*getter)() const,
-                const char *path) {
-  return !guarded(rt->error, [&] {
-    std::vector<NamedTensor> tensors = (rt->engine.get()->*getter)();
-    return rt->engine->rank() != 0 ||
-           writeSafetensors(path, tensors, rt->error);
-  });
+  return !guarded(rt->error,
+                  [&] { return rt->engine->loadParameters(path, rt->error); });
 }
 
 int moe_rt_save_weights(moe_rt *rt, const char *path) {
-  return save(rt, &Engine::parameters, path);
+  return !guarded(rt->error,
+                  [&] { return rt->engine->saveParameters(path, rt->error); });
 }
 
 int moe_rt_save_gradients(moe_rt *rt, const char *path) {
-  return save(rt, &Engine::gradients, path);
+  return !guarded(rt->error,
+                  [&] { return rt->engine->saveGradients(path, rt->error); });
 }
 
 int64_t moe_rt_rank(const moe_rt *rt) { return rt->engine->rank(); }

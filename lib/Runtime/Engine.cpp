@@ -3,6 +3,7 @@
 #include "moe/Runtime/Engine.h"
 #include "EngineImpl.h"
 #include "moe/Runtime/Random.h"
+#include "moe/Runtime/Safetensors.h"
 
 #include <algorithm>
 #include <set>
@@ -51,26 +52,80 @@ bool Engine::setParameter(const NamedTensor &tensor, std::string &error) {
   return true;
 }
 
+/// Why these are not all parameters, each once; empty: they are.
+static std::string checkAll(const ParameterStore &store,
+                            const std::vector<NamedTensor> &tensors) {
+  std::set<std::string> missing(store.names().begin(), store.names().end());
+  for (const NamedTensor &tensor : tensors) {
+    std::string problem = store.misfit(tensor.name, tensor.shape);
+    if (problem.empty() && !missing.erase(tensor.name))
+      problem = "parameter '" + tensor.name + "' is there twice";
+    if (!problem.empty())
+      return problem;
+  }
+  return missing.empty() ? ""
+                         : "parameter '" + *missing.begin() + "' is missing";
+}
+
 bool Engine::setParameters(const std::vector<NamedTensor> &tensors,
                            std::string &error) {
-  error.clear();
-  std::set<std::string> missing(parameterNames().begin(),
-                                parameterNames().end());
-  for (const NamedTensor &tensor : tensors) {
-    error = impl->store->misfit(tensor);
-    if (error.empty() && !missing.erase(tensor.name))
-      error = "parameter '" + tensor.name + "' is there twice";
-    if (!error.empty())
-      return false;
-  }
-  if (!missing.empty()) {
-    error = "parameter '" + *missing.begin() + "' is missing";
-    return false;
-  }
+  error = checkAll(*impl->store, tensors);
   for (const NamedTensor &tensor : tensors)
-    if (!setParameter(tensor, error))
-      return false;
+    if (error.empty())
+      error = impl->store->misfit(tensor);
+  if (!error.empty())
+    return false;
+  for (const NamedTensor &tensor : tensors)
+    impl->store->set(tensor);
+  impl->store->resetOptimizer();
+  impl->steps = 0;
   return true;
+}
+
+bool Engine::loadParameters(const std::string &path, std::string &error) {
+  error.clear();
+  bool read = readSafetensors(
+      path,
+      [&](const std::vector<NamedTensor> &tensors) {
+        return checkAll(*impl->store, tensors);
+      },
+      [&](const NamedTensor &tensor) { return impl->store->set(tensor); },
+      error);
+  impl->store->resetOptimizer();
+  impl->steps = 0;
+  return read;
+}
+
+bool Engine::save(const std::string &path,
+                  NamedTensor (Engine::*get)(const std::string &) const,
+                  std::string &error) const {
+  error.clear();
+  const std::vector<std::string> &names = parameterNames();
+  size_t next = 0;
+  if (rank() == 0) {
+    std::vector<NamedTensor> shapes;
+    for (const std::string &name : names)
+      shapes.push_back({name, *parameterShape(name), {}});
+    writeSafetensors(
+        path, shapes,
+        [&](size_t i) {
+          next = i + 1;
+          return (this->*get)(names[i]).values;
+        },
+        error);
+  }
+  // The others send their parts, also of what can't be written any more.
+  for (; next < names.size(); ++next)
+    (this->*get)(names[next]);
+  return error.empty();
+}
+
+bool Engine::saveParameters(const std::string &path, std::string &error) const {
+  return save(path, &Engine::parameter, error);
+}
+
+bool Engine::saveGradients(const std::string &path, std::string &error) const {
+  return save(path, &Engine::gradient, error);
 }
 
 const std::vector<std::string> &Engine::parameterNames() const {

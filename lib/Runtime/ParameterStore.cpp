@@ -111,14 +111,21 @@ ParameterStore::shape(const std::string &name) const {
                                : &found->second[0].parameter->storedShape;
 }
 
-std::string ParameterStore::misfit(const NamedTensor &tensor) const {
-  const std::vector<int64_t> *expected = shape(tensor.name);
+std::string ParameterStore::misfit(const std::string &name,
+                                   const std::vector<int64_t> &given) const {
+  const std::vector<int64_t> *expected = shape(name);
   if (!expected)
-    return "the program has no parameter '" + tensor.name + "'";
-  if (tensor.shape != *expected ||
-      int64_t(tensor.values.size()) != product(tensor.shape))
-    return "parameter '" + tensor.name + "' has another shape here";
+    return "the program has no parameter '" + name + "'";
+  if (given != *expected)
+    return "parameter '" + name + "' has another shape here";
   return "";
+}
+
+std::string ParameterStore::misfit(const NamedTensor &tensor) const {
+  std::string problem = misfit(tensor.name, tensor.shape);
+  if (problem.empty() && int64_t(tensor.values.size()) != product(tensor.shape))
+    return "parameter '" + tensor.name + "' has another shape here";
+  return problem;
 }
 
 std::string ParameterStore::set(const NamedTensor &tensor) {

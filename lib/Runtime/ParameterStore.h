@@ -47,6 +47,8 @@ public:
   NamedTensor initial(const std::string &name, uint64_t seed) const;
   /// Empty, or why the tensor can't be set.
   std::string misfit(const NamedTensor &tensor) const;
+  std::string misfit(const std::string &name,
+                     const std::vector<int64_t> &shape) const;
   /// Sets it if it fits; returns the misfit. Rounds to the parameter's type.
   std::string set(const NamedTensor &tensor);
   /// From the master shards where there are any, else from the weights.

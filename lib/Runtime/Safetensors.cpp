@@ -225,24 +225,58 @@ void readValues(std::ifstream &file, const Entry &entry,
   }
 }
 
-template <typename Tensor>
-bool readFile(const std::string &path, std::vector<Tensor> &tensors,
-              std::string &error) {
+/// Runs `body`, which may throw a Failure.
+template <typename F>
+bool attempt(const std::string &path, std::string &error, F body) {
   try {
-    std::ifstream file(path, std::ios::binary);
-    if (!file)
-      throw Failure(std::strerror(errno));
-    std::vector<Tensor> result;
-    for (const Entry &entry : readEntries(file)) {
-      result.push_back({entry.name, entry.shape, {}});
-      readValues(file, entry, result.back().values);
-    }
-    tensors = std::move(result);
+    body();
     return true;
   } catch (const Failure &failure) {
     error = path + ": " + failure.what();
     return false;
   }
+}
+
+/// What `check` or `take` says ends the reading.
+void expectNothing(const std::string &problem) {
+  if (!problem.empty())
+    throw Failure(problem);
+}
+
+template <typename Tensor, typename Check, typename Take>
+void readFile(const std::string &path, Check check, Take take) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Failure(std::strerror(errno));
+  std::vector<Entry> entries = readEntries(file);
+  std::vector<Tensor> tensors;
+  for (const Entry &entry : entries)
+    tensors.push_back({entry.name, entry.shape, {}});
+  expectNothing(check(tensors));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    readValues(file, entries[i], tensors[i].values);
+    expectNothing(take(std::move(tensors[i])));
+  }
+}
+
+template <typename Tensor>
+bool readAll(const std::string &path, std::vector<Tensor> &tensors,
+             std::string &error) {
+  return attempt(path, error, [&] {
+    std::vector<Tensor> result;
+    readFile<Tensor>(
+        path, [](const std::vector<Tensor> &) { return std::string(); },
+        [&](Tensor &&tensor) {
+          result.push_back(std::move(tensor));
+          return std::string();
+        });
+    tensors = std::move(result);
+  });
+}
+
+[[noreturn]] void failToFill(const NamedTensor &tensor, size_t values) {
+  fail(tensor.name, "has " + std::to_string(values) +
+                        " values, which do not fill its shape");
 }
 
 std::string makeHeader(const std::vector<NamedTensor> &tensors) {
@@ -255,9 +289,8 @@ std::string makeHeader(const std::vector<NamedTensor> &tensors) {
       fail(tensor.name, "the name is reserved");
     if (header.contains(tensor.name))
       fail(tensor.name, "occurs twice");
-    if (!countElements(tensor.shape, count) || count != tensor.values.size())
-      fail(tensor.name, "has " + std::to_string(tensor.values.size()) +
-                            " values, which do not fill its shape");
+    if (!countElements(tensor.shape, count))
+      fail(tensor.name, "the shape is too large");
     uint64_t end = position + count * sizeof(float);
     header[tensor.name] = {{"dtype", "F32"},
                            {"shape", tensor.shape},
@@ -276,25 +309,52 @@ std::string makeHeader(const std::vector<NamedTensor> &tensors) {
   return text;
 }
 
-void writeFile(const std::string &path,
-               const std::vector<NamedTensor> &tensors) {
+/// A file under another name until all of it is written.
+class NewFile {
+public:
+  explicit NewFile(const std::string &path)
+      : path(path), temporary(path + "." + std::to_string(getpid()) + ".tmp"),
+        file(temporary, std::ios::binary) {
+    if (!file)
+      throw Failure(std::strerror(errno));
+  }
+  ~NewFile() {
+    if (!done)
+      std::remove(temporary.c_str());
+  }
+
+  void write(const void *data, size_t bytes) {
+    file.write(static_cast<const char *>(data), bytes);
+  }
+  void finish() {
+    file.close();
+    done = file && std::rename(temporary.c_str(), path.c_str()) == 0;
+    if (!done)
+      throw Failure(std::string("cannot be written: ") + std::strerror(errno));
+  }
+
+private:
+  std::string path, temporary;
+  std::ofstream file;
+  bool done = false;
+};
+
+void writeFile(const std::string &path, const std::vector<NamedTensor> &tensors,
+               const std::function<std::vector<float>(size_t)> &values) {
   std::string header = makeHeader(tensors);
-  std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  if (!file)
-    throw Failure(std::strerror(errno));
+  NewFile file(path);
   uint64_t headerBytes = header.size();
-  file.write(reinterpret_cast<const char *>(&headerBytes), sizeof(headerBytes));
-  file << header;
-  for (const NamedTensor &tensor : tensors)
-    file.write(reinterpret_cast<const char *>(tensor.values.data()),
-               tensor.values.size() * sizeof(float));
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0)
-    return;
-  std::string reason = std::strerror(errno);
-  std::remove(temporary.c_str());
-  throw Failure("cannot be written: " + reason);
+  file.write(&headerBytes, sizeof(headerBytes));
+  file.write(header.data(), header.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<float> data = values(i);
+    uint64_t count = 0;
+    countElements(tensors[i].shape, count);
+    if (data.size() != count)
+      failToFill(tensors[i], data.size());
+    file.write(data.data(), data.size() * sizeof(float));
+  }
+  file.finish();
 }
 
 } // namespace
@@ -302,23 +362,41 @@ void writeFile(const std::string &path,
 bool moert::readSafetensors(const std::string &path,
                             std::vector<NamedTensor> &tensors,
                             std::string &error) {
-  return readFile(path, tensors, error);
+  return readAll(path, tensors, error);
 }
 
 bool moert::readSafetensors(const std::string &path,
                             std::vector<NamedIntegers> &tensors,
                             std::string &error) {
-  return readFile(path, tensors, error);
+  return readAll(path, tensors, error);
+}
+
+bool moert::readSafetensors(
+    const std::string &path,
+    const std::function<std::string(const std::vector<NamedTensor> &)> &check,
+    const std::function<std::string(const NamedTensor &)> &take,
+    std::string &error) {
+  return attempt(path, error,
+                 [&] { readFile<NamedTensor>(path, check, take); });
 }
 
 bool moert::writeSafetensors(const std::string &path,
                              const std::vector<NamedTensor> &tensors,
                              std::string &error) {
-  try {
-    writeFile(path, tensors);
-    return true;
-  } catch (const Failure &failure) {
-    error = path + ": " + failure.what();
-    return false;
-  }
+  return attempt(path, error, [&] {
+    // Before anything is written.
+    for (const NamedTensor &tensor : tensors) {
+      uint64_t count;
+      if (!countElements(tensor.shape, count) || count != tensor.values.size())
+        failToFill(tensor, tensor.values.size());
+    }
+    writeFile(path, tensors, [&](size_t i) { return tensors[i].values; });
+  });
+}
+
+bool moert::writeSafetensors(
+    const std::string &path, const std::vector<NamedTensor> &tensors,
+    const std::function<std::vector<float>(size_t)> &values,
+    std::string &error) {
+  return attempt(path, error, [&] { writeFile(path, tensors, values); });
 }

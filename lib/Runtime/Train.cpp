@@ -55,15 +55,10 @@ std::string moert::checkOutputs(const TrainingRun &run) {
 
 std::string moert::train(Engine &engine, const TrainingRun &run) {
   std::string error;
-  if (run.weights.empty()) {
+  if (run.weights.empty())
     engine.initialize(run.seed);
-  } else {
-    std::vector<NamedTensor> weights;
-    if (!readSafetensors(run.weights, weights, error))
-      return error;
-    if (!engine.setParameters(weights, error))
-      return run.weights + ": " + error;
-  }
+  else if (!engine.loadParameters(run.weights, error))
+    return error;
   size_t perStep = engine.tokenCount();
   std::vector<int32_t> tokens;
   if (!run.tokens.empty()) {
@@ -101,16 +96,8 @@ std::string moert::train(Engine &engine, const TrainingRun &run) {
              (std::isfinite(result.loss) ? "gradient's norm" : "loss") +
              " is not finite";
   }
-  // Every rank takes part in gathering; the first one writes.
-  auto save = [&](const std::string &path,
-                  std::vector<NamedTensor> (Engine::*get)() const) {
-    if (path.empty() || !error.empty())
-      return;
-    std::vector<NamedTensor> tensors = (engine.*get)();
-    if (engine.rank() == 0)
-      writeSafetensors(path, tensors, error);
-  };
-  save(run.save, &Engine::parameters);
-  save(run.saveGradients, &Engine::gradients);
+  if ((run.save.empty() || engine.saveParameters(run.save, error)) &&
+      !run.saveGradients.empty())
+    engine.saveGradients(run.saveGradients, error);
   return error;
 }

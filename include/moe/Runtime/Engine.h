@@ -61,6 +61,12 @@ public:
   /// of another shape.
   bool setParameters(const std::vector<NamedTensor> &tensors,
                      std::string &error);
+  /// The same from a .safetensors file, and all of them, or the gradients, to
+  /// one: a tensor after the other, so that memory holds one of them at a time.
+  /// Every process takes part; rank 0 writes. `error` names the file.
+  bool loadParameters(const std::string &path, std::string &error);
+  bool saveParameters(const std::string &path, std::string &error) const;
+  bool saveGradients(const std::string &path, std::string &error) const;
   /// One of them, the others stay.
   bool setParameter(const NamedTensor &tensor, std::string &error);
   /// Stored names, in the order of the programs.
@@ -107,6 +113,10 @@ public:
   explicit Engine(std::unique_ptr<Impl> impl);
 
 private:
+  bool save(const std::string &path,
+            NamedTensor (Engine::*get)(const std::string &) const,
+            std::string &error) const;
+
   std::unique_ptr<Impl> impl;
 };
 

@@ -14,8 +14,8 @@ static void twice(void **operands) {
 }
 
 /* Returns the number of the first check that fails, 0 if none does; `error`
-   has 256 bytes. */
-int useFromC(const char *json, char *error) {
+   has 256 bytes, `file` is to be written. */
+int useFromC(const char *json, const char *file, char *error) {
   moe_rt_kernel kernel = {"twice", twice};
   moe_rt_options options = {
       .threads = 1, .poison = 1, .kernels = &kernel, .kernel_count = 1};
@@ -62,6 +62,18 @@ int useFromC(const char *json, char *error) {
     return 11;
   if (!moe_rt_step(rt, tokens, -1, NULL, NULL))
     return 12;
+  float back[4] = {0};
+  if (moe_rt_save_weights(rt, file) || moe_rt_get_parameter(rt, "r0", in, 4) ||
+      moe_rt_initialize(rt, 2) || moe_rt_load_weights(rt, file) ||
+      moe_rt_get_parameter(rt, "r0", back, 4) || memcmp(in, back, sizeof in))
+    return 13;
+  if (moe_rt_save_gradients(rt, file) || moe_rt_load_weights(rt, file) ||
+      moe_rt_get_parameter(rt, "r0", back, 4) || memcmp(out, back, sizeof out))
+    return 14;
+  if (!moe_rt_load_weights(rt, "") || !moe_rt_save_weights(rt, ""))
+    return 15;
+  if (moe_rt_rank(rt) != 0 || moe_rt_sequence(rt) < 1)
+    return 16;
   moe_rt_destroy(rt);
   return 0;
 }

@@ -311,4 +311,58 @@ TEST_F(SafetensorsTest, FailedWriteKeepsWhatWasThere) {
     EXPECT_NE(item.path().extension(), ".tmp") << item.path();
 }
 
+// One after the other: all names and shapes come first, then each tensor in the
+// order of the data; either may end it.
+TEST_F(SafetensorsTest, ReadsOneByOne) {
+  ASSERT_TRUE(writeSafetensors(
+      path, {{"b", {2}, {1, 2}}, {"a", {1, 3}, {3, 4, 5}}}, error));
+  std::vector<std::string> seen;
+  auto check = [&](const std::vector<NamedTensor> &tensors) {
+    for (const NamedTensor &tensor : tensors) {
+      EXPECT_TRUE(tensor.values.empty());
+      seen.push_back("shape of " + tensor.name);
+    }
+    return std::string();
+  };
+  auto take = [&](const NamedTensor &tensor) {
+    seen.push_back(tensor.name + std::to_string(tensor.values.size()));
+    return std::string();
+  };
+  ASSERT_TRUE(readSafetensors(path, check, take, error)) << error;
+  EXPECT_EQ(seen,
+            (std::vector<std::string>{"shape of b", "shape of a", "b2", "a3"}));
+  seen.clear();
+  EXPECT_FALSE(readSafetensors(
+      path, [](const auto &) { return std::string("not these"); }, take,
+      error));
+  EXPECT_EQ(error, path + ": not these");
+  EXPECT_TRUE(seen.empty());
+  EXPECT_FALSE(readSafetensors(
+      path, check, [](const NamedTensor &t) { return "not " + t.name; },
+      error));
+  EXPECT_EQ(error, path + ": not b");
+}
+
+TEST_F(SafetensorsTest, WritesOneByOne) {
+  std::vector<NamedTensor> shapes = {{"b", {2}, {}}, {"a", {3}, {}}};
+  std::vector<std::vector<float>> values = {{1, 2}, {3, 4, 5}};
+  ASSERT_TRUE(writeSafetensors(
+      path, shapes, [&](size_t i) { return values[i]; }, error))
+      << error;
+  std::vector<NamedTensor> tensors;
+  ASSERT_TRUE(readSafetensors(path, tensors, error)) << error;
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors[0].values, values[0]);
+  EXPECT_EQ(tensors[1].values, values[1]);
+  // The file stays what it was, and no other is left.
+  values[1].pop_back();
+  EXPECT_FALSE(writeSafetensors(
+      path, shapes, [&](size_t i) { return values[i]; }, error));
+  EXPECT_EQ(error, path + ": tensor 'a': has 2 values, which do not fill its "
+                          "shape");
+  ASSERT_TRUE(readSafetensors(path, tensors, error)) << error;
+  EXPECT_EQ(tensors[1].values.size(), 3u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+}
+
 } // namespace
