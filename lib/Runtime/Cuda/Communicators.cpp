@@ -257,7 +257,7 @@ std::vector<int64_t> rowsByMember(const int32_t *counts, int64_t entries,
 
 int64_t Communicators::allToAll(const Op &op, void *const *pointers,
                                 const int32_t *sendCounts,
-                                const int32_t *recvCounts,
+                                const int32_t *recvCounts, bool refused,
                                 cudaStream_t stream) {
   const Communicator &c = table.communicators[op.communicator];
   const Operand &x = op.operands[0], &y = op.operands[4];
@@ -275,33 +275,38 @@ int64_t Communicators::allToAll(const Op &op, void *const *pointers,
   }
   if (planted("count mismatch") && send.back() > 1)
     --send.back();
-  if (sent > x.shape[0])
+  if (sent > x.shape[0] && !refused)
     fail("'" + op.location + "' sends " + std::to_string(sent) + " rows of " +
          std::to_string(x.shape[0]));
   auto *from = static_cast<char *>(pointers[0]);
   auto *to = static_cast<char *>(pointers[4]);
-  // All or nothing of a member's rows fits; the step fails later anyway.
+  // All or nothing of a member's rows fits. The step fails later anyway, and
+  // until then the rows that did not fit go back, whatever they hold.
+  size_t unsent = sent > x.shape[0] ? sent * bytes : 0;
   size_t excess = received > y.shape[0] ? received * bytes : 0;
-  if (excess > spareBytes) {
+  if (unsent + excess > spareBytes) {
     // What is under way may use the last one still.
-    MOE_CHECK(cudaMalloc(&spares.emplace_back(nullptr), excess));
-    spareBytes = excess;
+    MOE_CHECK(cudaMalloc(&spares.emplace_back(nullptr), unsent + excess));
+    spareBytes = unsent + excess;
   }
+  char *spare = spares.empty() ? nullptr : static_cast<char *>(spares.back());
   if (!commOf(op)) {
-    MOE_CHECK(cudaMemcpyAsync(to, from, std::min(received, y.shape[0]) * bytes,
-                              cudaMemcpyDeviceToDevice, stream));
+    int64_t rows = std::min({received, x.shape[0], y.shape[0]});
+    MOE_CHECK(cudaMemcpyAsync(to, from, rows * bytes, cudaMemcpyDeviceToDevice,
+                              stream));
     return received;
   }
   Group group;
   int64_t sendRow = 0, recvRow = 0;
   for (int m = 0; m < c.size; ++m) {
-    if (send[m])
-      MOE_CHECK(ncclSend(from + sendRow * bytes, send[m] * width,
-                         dataType(x.type), m, commOf(op), stream));
+    bool has = sendRow + send[m] <= x.shape[0];
     bool fits = recvRow + recv[m] <= y.shape[0];
-    char *base = fits ? to : static_cast<char *>(spares.back());
+    char *source = has ? from : spare, *target = fits ? to : spare + unsent;
+    if (send[m])
+      MOE_CHECK(ncclSend(source + sendRow * bytes, send[m] * width,
+                         dataType(x.type), m, commOf(op), stream));
     if (recv[m])
-      MOE_CHECK(ncclRecv(base + recvRow * bytes, recv[m] * width,
+      MOE_CHECK(ncclRecv(target + recvRow * bytes, recv[m] * width,
                          dataType(y.type), m, commOf(op), stream));
     sendRow += send[m];
     recvRow += recv[m];

@@ -27,10 +27,10 @@ public:
   void launch(const Op &op, void *const *pointers, cudaStream_t stream);
   /// Rows go to and come from members by counts on the host. What exceeds the
   /// capacity is received into spare memory, so that all ranks go on; returns
-  /// the number of received rows.
+  /// the number of received rows. `refused`: that has happened in this step.
   int64_t allToAll(const Op &op, void *const *pointers,
                    const int32_t *sendCounts, const int32_t *recvCounts,
-                   cudaStream_t stream);
+                   bool refused, cudaStream_t stream);
   /// Sum over all ranks, in place; waits for it.
   void sumOverWorld(float *values, size_t count, cudaStream_t stream);
   /// Collective: whether it is so on all ranks.

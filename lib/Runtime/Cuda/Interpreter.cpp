@@ -337,7 +337,7 @@ void Interpreter::enqueueAllToAll(const Place &place, void *const *pointers,
   const Op &op = view.op(place.call, place.local);
   int64_t received = communicators.allToAll(
       op, pointers, static_cast<const int32_t *>(pointers[1]),
-      static_cast<const int32_t *>(pointers[2]), stream);
+      static_cast<const int32_t *>(pointers[2]), !refusal.empty(), stream);
   int64_t capacity = op.operands[4].shape[0];
   if (received <= capacity)
     return;

@@ -209,10 +209,11 @@ void Launcher::launch(const LaunchPlan &plan, const Kernel &kernel,
                       cudaStream_t stream) {
   switch (plan.kind) {
   case LaunchPlan::Kind::Generated: {
-    void *parameters[kMaxOperands];
+    // As many operands as were fused.
+    std::vector<void *> parameters;
     for (size_t i = 0; i < op.operands.size(); ++i)
-      parameters[i] = const_cast<void **>(pointers + i);
-    launchKernel(plan.kernel, plan.grid, parameters, stream);
+      parameters.push_back(const_cast<void **>(pointers + i));
+    launchKernel(plan.kernel, plan.grid, parameters.data(), stream);
     return;
   }
   case LaunchPlan::Kind::Device: {
