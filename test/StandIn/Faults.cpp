@@ -46,6 +46,15 @@ void earlyEvent() {
   OK(cudaDeviceSynchronize());
 }
 
+/// A generated kernel keeps sums in its library, one launch's at a time.
+void kernelState() {
+  Two t;
+  float *z = device<float>(4);
+  twice(t.x, t.y, t.a);
+  twice(t.x, z, t.b);
+  OK(cudaDeviceSynchronize());
+}
+
 /// Two branches of a graph write the same bytes.
 void graphRace() {
   Two t;
@@ -329,6 +338,31 @@ void fails() {
   OK(cudaStreamSynchronize(t.a));
 }
 
+/// One communicator is taken down while an op of another, which failed, still
+/// runs.
+void abortsInTurn() {
+  Two t;
+  ncclComm_t all = world(), other = world();
+  OK(ncclAllReduce(t.x, t.y, 4, ncclFloat32, ncclSum, all, t.a));
+  OK(ncclAllReduce(t.x, t.y, 4, ncclFloat32, ncclSum, all, t.a));
+  EXPECT(poll(t.a, all), rank() == 1 ? ncclInternalError : ncclRemoteError);
+  OK(ncclCommAbort(other));
+}
+
+/// Both of them at once.
+void abortsTogether() {
+  Two t;
+  ncclComm_t all = world(), other = world();
+  OK(ncclAllReduce(t.x, t.y, 4, ncclFloat32, ncclSum, all, t.a));
+  OK(ncclAllReduce(t.x, t.y, 4, ncclFloat32, ncclSum, all, t.a));
+  EXPECT(poll(t.a, all), rank() == 1 ? ncclInternalError : ncclRemoteError);
+  OK(ncclGroupStart());
+  OK(ncclCommAbort(other));
+  OK(ncclCommAbort(all));
+  OK(ncclGroupEnd());
+  OK(cudaStreamSynchronize(t.a));
+}
+
 /// Rank 1 ends without a word.
 void dies() {
   Two t;
@@ -347,6 +381,7 @@ const std::vector<Named> check::faultScenarios = {
     {"race", race},
     {"group-race", groupRace},
     {"early-event", earlyEvent},
+    {"kernel-state", kernelState},
     {"graph-race", graphRace},
     {"unwaited", unwaited},
     {"captures", captures},
@@ -365,5 +400,7 @@ const std::vector<Named> check::faultScenarios = {
     {"no-driver", noDriver},
     {"devices", devices},
     {"fails", fails},
+    {"aborts-in-turn", abortsInTurn},
+    {"aborts-together", abortsTogether},
     {"dies", dies},
 };

@@ -41,12 +41,16 @@ struct Product {
 
 struct Preference {
   uint64_t workspace = 0;
+  /// Of a, b, c and d.
+  uint32_t alignments[4] = {256, 256, 256, 256};
 };
 
 /// What the stand-in keeps in an algorithm, which the caller only copies.
 struct Algorithm {
   uint64_t workspace;
+  uint32_t alignments[4];
 };
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 /// Enough that a caller has to provide it.
 constexpr uint64_t kWorkspace = 1 << 20;
@@ -316,11 +320,26 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
     cublasLtMatmulPreference_t handle,
     cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
     size_t bytes) {
-  // The other preferences narrow a choice that is not made here.
-  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
-      !take(as<Preference>(handle)->workspace, value, bytes))
-    return CUBLAS_STATUS_INVALID_VALUE;
-  return CUBLAS_STATUS_SUCCESS;
+  auto &preference = *as<Preference>(handle);
+  bool taken = true;
+  switch (attribute) {
+  case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+    taken = take(preference.workspace, value, bytes);
+    break;
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+    taken = take(
+        preference
+            .alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+        value, bytes);
+    break;
+  default:
+    // The others narrow a choice that is not made here.
+    break;
+  }
+  return taken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
@@ -340,8 +359,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   for (Layout *layout : {&matmul.a, &matmul.b, &matmul.c, &matmul.d})
     if (!layout->supported())
       return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{
-      std::min(as<Preference>(preference)->workspace, kWorkspace)};
+  const Preference &wanted = *as<Preference>(preference);
+  Algorithm algorithm{std::min(wanted.workspace, kWorkspace), {}};
+  std::copy_n(wanted.alignments, 4, algorithm.alignments);
   results[0] = {};
   std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
   results[0].workspaceSize = algorithm.workspace;
@@ -372,7 +392,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
   matmul->dataB = dataB;
   matmul->dataC = dataC;
   matmul->dataD = dataD;
-  Algorithm algorithm{0};
+  Algorithm algorithm{0, {1, 1, 1, 1}};
   if (algo)
     std::memcpy(&algorithm, algo, sizeof algorithm);
   bool valid = matmul->agrees() && algorithm.workspace <= workspaceBytes;
@@ -381,6 +401,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
       return CUBLAS_STATUS_NOT_SUPPORTED;
     valid = valid && layout->valid();
   }
+  // A kernel that was chosen for more may load what it should not.
+  const void *pointers[] = {dataA, dataB, dataC, dataD};
+  for (int i = 0; i < 4; ++i)
+    if (uintptr_t(pointers[i]) % algorithm.alignments[i]) {
+      note("cublasLtMatmul: operand " + std::to_string(i) +
+           " is not aligned to " + std::to_string(algorithm.alignments[i]) +
+           " bytes, as its algorithm was asked for");
+      valid = false;
+    }
   if (!valid)
     return CUBLAS_STATUS_INVALID_VALUE;
   matmul->touch(matmul->a, dataA, MOE_READ);

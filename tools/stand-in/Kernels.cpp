@@ -1,12 +1,14 @@
 //===- Kernels.cpp - Kernels run as their host twins ------------*- C++ -*-===//
 
 #include "Calls.h"
+#include "Memory.h"
 #include "lib/Runtime/Cuda/Arguments.h"
 #include "lib/Runtime/Cuda/Twin.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -14,15 +16,16 @@ namespace standin {
 namespace {
 
 constexpr int kMaxRanges = 16;
+constexpr int64_t kStateBytes = 4;
 /// Threads that a block may have.
 constexpr unsigned kMaxBlock = 1024;
 
 /// One of the two.
-struct Kernel {
-  const moe_twin *twin = nullptr;
+struct Twin {
+  const moe_twin *library = nullptr;
   const moe_generated_twin *generated = nullptr;
 };
-using Twins = std::unordered_map<std::string, Kernel>;
+using Twins = std::unordered_map<std::string, Twin>;
 
 void loadTwins(const std::string &path, Twins &twins) {
   void *object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -32,7 +35,7 @@ void loadTwins(const std::string &path, Twins &twins) {
   auto *libraryCount =
       static_cast<const size_t *>(::dlsym(object, "moe_twin_count"));
   for (size_t i = 0; library && libraryCount && i < *libraryCount; ++i)
-    twins[library[i].name].twin = &library[i];
+    twins[library[i].name].library = &library[i];
   auto *generated = static_cast<const moe_generated_twin *>(
       ::dlsym(object, "moe_generated_twins"));
   auto *generatedCount =
@@ -43,7 +46,6 @@ void loadTwins(const std::string &path, Twins &twins) {
     fault("TWINS", path + " exports no list of twins");
 }
 
-/// Kernels are known by the address of their twin here.
 const Twins &twins() {
   static const Twins &result = *[] {
     auto *all = new Twins;
@@ -60,8 +62,15 @@ const Twins &twins() {
   return result;
 }
 
+struct Kernel {
+  explicit Kernel(const Twin &twin) : twin(twin) {}
+  const Twin &twin;
+  /// What a generated kernel keeps in its library from block to block: launches
+  /// at once would share it.
+  void *state = nullptr;
+};
 struct Library {
-  std::set<const Kernel *> kernels;
+  std::map<std::string, Kernel> kernels;
 };
 std::set<Library *> &libraries() {
   static std::set<Library *> &result = *new std::set<Library *>;
@@ -69,10 +78,10 @@ std::set<Library *> &libraries() {
 }
 
 const Kernel *kernelOf(const void *handle) {
-  auto *kernel = static_cast<const Kernel *>(handle);
   for (Library *library : libraries())
-    if (library->kernels.count(kernel))
-      return kernel;
+    for (auto &[name, kernel] : library->kernels)
+      if (&kernel == handle)
+        return &kernel;
   return nullptr;
 }
 
@@ -100,9 +109,10 @@ private:
 
 class GeneratedLaunch : public Work {
 public:
-  GeneratedLaunch(const moe_generated_twin &twin, void **parameters)
-      : twin(twin) {
+  GeneratedLaunch(const Kernel &kernel, void **parameters)
+      : twin(*kernel.twin.generated) {
     name = twin.name;
+    ranges.push_back({kernel.state, kStateBytes, MOE_WRITE});
     for (int i = 0; i < twin.operands; ++i) {
       pointers.push_back(*static_cast<void **>(parameters[i]));
       ranges.push_back({pointers.back(), twin.bytes[i], twin.effects[i]});
@@ -146,8 +156,10 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *result, cudaLibrary_t handle,
       note(std::string("kernel ") + name + " has no twin in MOE_STANDIN_TWINS");
       return cudaErrorInvalidDeviceFunction;
     }
-    library->kernels.insert(&it->second);
-    *result = reinterpret_cast<cudaKernel_t>(const_cast<Kernel *>(&it->second));
+    auto [kernel, isNew] = library->kernels.try_emplace(name, it->second);
+    if (isNew && it->second.generated)
+      kernel->second.state = memory().allocate(Place::Device, kStateBytes);
+    *result = reinterpret_cast<cudaKernel_t>(&kernel->second);
     return cudaSuccess;
   });
 }
@@ -157,6 +169,9 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t handle) {
     auto *library = reinterpret_cast<Library *>(handle);
     if (!libraries().erase(library))
       return cudaErrorInvalidResourceHandle;
+    for (auto &[name, kernel] : library->kernels)
+      if (kernel.state)
+        memory().release(kernel.state);
     delete library;
     return cudaSuccess;
   });
@@ -182,10 +197,11 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config,
     if (grid.x * grid.y * grid.z == 0 || threads == 0 || threads > kMaxBlock)
       return cudaErrorInvalidConfiguration;
     std::shared_ptr<Work> work;
-    if (kernel->twin)
-      work = std::make_shared<LibraryLaunch>(*kernel->twin, parameters, grid.x);
+    if (kernel->twin.library)
+      work = std::make_shared<LibraryLaunch>(*kernel->twin.library, parameters,
+                                             grid.x);
     else
-      work = std::make_shared<GeneratedLaunch>(*kernel->generated, parameters);
+      work = std::make_shared<GeneratedLaunch>(*kernel, parameters);
     return submit(*stream, std::move(work));
   });
 }

@@ -23,6 +23,8 @@ struct Call {
   std::vector<Part> parts;
 };
 thread_local std::vector<Call> group;
+/// A communicator of the group was aborted.
+thread_local bool aborts = false;
 
 ncclResult_t refuse(ncclResult_t result, std::string text) {
   lastText = std::move(text);
@@ -161,6 +163,18 @@ void flush(Communicator &communicator, Scheduler::Lock &lock) {
     scheduler().until(lock, [&] { return last->done || communicator.aborted; });
 }
 
+/// Taking a communicator down frees device memory, which waits for the device:
+/// for kernels of other communicators, too, unless they were told to end.
+void settleAborts(Scheduler::Lock &lock) {
+  if (!std::exchange(aborts, false))
+    return;
+  std::vector<CommunicatorRef> all;
+  for (auto &[handle, communicator] : communicators())
+    all.push_back(communicator);
+  for (const CommunicatorRef &communicator : all)
+    flush(*communicator, lock);
+}
+
 void forget(ncclComm_t handle, const CommunicatorRef &communicator) {
   communicators().erase(handle);
   for (auto &[otherHandle, other] : communicators())
@@ -282,6 +296,9 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
     if (peer != communicator->rank)
       communicator->send(peer, Channel::Abort, 0, {});
   forget(handle, communicator);
+  aborts = true;
+  if (groupDepth == 0)
+    settleAborts(lock);
   return ncclSuccess;
 }
 
@@ -373,5 +390,9 @@ ncclResult_t ncclGroupEnd() {
     return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (--groupDepth > 0)
     return ncclSuccess;
+  {
+    Scheduler::Lock lock = scheduler().enter();
+    settleAborts(lock);
+  }
   return post(std::exchange(group, {}));
 }

@@ -1,8 +1,10 @@
 //===- Blas.cpp - Matrix products by cuBLASLt -----------------------------===//
 
 #include "Blas.h"
+#include "Fault.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 using namespace moert;
@@ -10,9 +12,9 @@ using namespace moert::cuda;
 
 bool Product::operator<(const Product &o) const {
   return std::tie(rows, columns, depth, transposeA, transposeB, accumulate,
-                  input, output) < std::tie(o.rows, o.columns, o.depth,
-                                            o.transposeA, o.transposeB,
-                                            o.accumulate, o.input, o.output);
+                  input, output, alignment) <
+         std::tie(o.rows, o.columns, o.depth, o.transposeA, o.transposeB,
+                  o.accumulate, o.input, o.output, o.alignment);
 }
 
 static cudaDataType_t dataType(ElementType type) {
@@ -71,6 +73,13 @@ const Blas::Plan &Blas::planOf(const Product &p) {
   MOE_CHECK(cublasLtMatmulPreferenceSetAttribute(
       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kBlasWorkspace,
       sizeof kBlasWorkspace));
+  auto alignment = uint32_t(planted("aligned") ? kMaxAlignment : p.alignment);
+  for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    MOE_CHECK(cublasLtMatmulPreferenceSetAttribute(
+        preference, attribute, &alignment, sizeof alignment));
   cublasLtMatmulHeuristicResult_t found;
   int count = 0;
   cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -110,26 +119,35 @@ public:
 
   void launch(const std::string &op, const std::vector<Operand> &operands,
               void *const *pointers, const std::vector<int32_t> &rows,
-              void *workspace, cudaStream_t stream) override {
+              int64_t alignment, void *workspace,
+              cudaStream_t stream) override {
     bool wgrad = op == "grouped_linear_wgrad";
     // The weights, or their gradients: [E, out, in].
     const Operand &w = operands[wgrad ? 3 : 1];
     int64_t out = w.shape[1], in = w.shape[2];
     int64_t first = 0, capacity = operands[0].shape[0];
+    auto rowBytes = [&](int operand) {
+      const Operand &o = operands[operand];
+      return o.shape[1] * elementBytes(o.type);
+    };
+    // An expert's rows begin at any row.
+    alignment = std::gcd(alignment, rowBytes(0));
+    alignment = std::gcd(alignment, rowBytes(wgrad ? 1 : 3));
+    alignment = std::gcd(alignment, out * in * elementBytes(w.type));
     for (size_t e = 0; e < rows.size(); ++e) {
       // What exceeds the capacity was not received.
       int64_t n = std::clamp<int64_t>(rows[e], 0, capacity - first);
       if (n == 0)
         continue;
       auto row = [&](int operand) {
-        const Operand &o = operands[operand];
         return static_cast<char *>(pointers[operand]) +
-               first * o.shape[1] * elementBytes(o.type);
+               first * rowBytes(operand);
       };
       char *expert = static_cast<char *>(pointers[wgrad ? 3 : 1]) +
                      int64_t(e) * out * in * elementBytes(w.type);
       Product p;
       p.input = operands[0].type;
+      p.alignment = alignment;
       if (wgrad) {
         p.rows = out, p.columns = in, p.depth = n;
         p.transposeA = p.accumulate = true;

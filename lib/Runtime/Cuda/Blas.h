@@ -14,6 +14,9 @@ namespace moert::cuda {
 /// Bytes of scratch memory that a product may use on its stream.
 inline constexpr size_t kBlasWorkspace = 32 << 20;
 
+/// More is of no use to a product: what cuBLASLt takes for granted.
+inline constexpr int64_t kMaxAlignment = 256;
+
 /// Row-major c[rows, columns] = op(a) op(b) (+ c). a is [rows, depth], or
 /// [depth, rows] if transposed; b is [depth, columns], or [columns, depth] if
 /// transposed. Sums in f32.
@@ -24,6 +27,8 @@ struct Product {
   bool accumulate = false;
   /// Of a and b, and of c.
   ElementType input = ElementType::F32, output = ElementType::F32;
+  /// Bytes that divide the addresses of a, b and c.
+  int64_t alignment = kMaxAlignment;
 
   bool operator<(const Product &other) const;
 };
@@ -53,13 +58,15 @@ class GroupedProvider {
 public:
   virtual ~GroupedProvider() = default;
   virtual const char *name() const = 0;
-  /// `rows`: of each expert, on the host. Forward, data gradient (`dgrad`):
+  /// `rows`: of each expert, on the host. `alignment`: bytes that divide the
+  /// addresses of the operands. Forward, data gradient (`dgrad`):
   /// y[C, out] = x[C, in] op(w)[E, in, out]; weight gradient: acc[E, out, in]
   /// += dy^T x. Operands as of grouped_linear* in Kernels.h.
   virtual void launch(const std::string &op,
                       const std::vector<Operand> &operands,
                       void *const *pointers, const std::vector<int32_t> &rows,
-                      void *workspace, cudaStream_t stream) = 0;
+                      int64_t alignment, void *workspace,
+                      cudaStream_t stream) = 0;
 };
 
 /// The best that this cuBLASLt (cublasLtGetVersion) has on a device of that

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cudnn.h>
 
 using namespace moert;
@@ -41,6 +42,9 @@ static int findDevice(const World &world, int &capability, std::string &error) {
     return -1;
   }
   int64_t local = world.localRank >= 0 ? world.localRank : world.rank;
+  // A launcher may show each process its own device alone.
+  if (count == 1 && std::getenv("CUDA_VISIBLE_DEVICES"))
+    local = 0;
   if (local >= count) {
     error = "process " + std::to_string(local) +
             " of this machine has no GPU: " + std::to_string(count) +
@@ -114,10 +118,18 @@ public:
 
 private:
   uint32_t programIndex() const;
+  /// All but the communicators.
+  void prepare(const CudaOptions &options, int capability);
+  /// A caller may come from any thread, which CUDA gives the first device.
+  void useDevice() const { MOE_CHECK(cudaSetDevice(device)); }
   void finish() const;
+  /// What peers take part in: if it throws they must not wait for this rank,
+  /// and streams and communicators are in any state.
+  template <typename F> void together(F step) const;
 
   World world;
-  bool failed = false;
+  int device = -1;
+  mutable bool failed = false;
   DeviceBuffer arena, spare;
   std::unique_ptr<Communicators> communicators;
   std::unique_ptr<Launcher> launcher;
@@ -151,16 +163,32 @@ CudaEngine::CudaEngine(const Table &table, const CudaOptions &options)
   if (!error.empty())
     fail(error);
   int capability = 0;
-  int device = findDevice(world, capability, error);
+  device = findDevice(world, capability, error);
   if (!error.empty())
     fail(error);
-  MOE_CHECK(cudaSetDevice(device));
+  useDevice();
+  Communicators::setDefaults();
   ncclUniqueId id;
   if (world.rank == 0)
     MOE_CHECK(ncclGetUniqueId(&id));
   if (!shareFromRoot(world, hashOf(this->table), &id, sizeof id, error))
     fail(error);
   communicators = std::make_unique<Communicators>(this->table, world, id);
+  // What one rank lacks ends all of them, now.
+  try {
+    prepare(options, capability);
+  } catch (const std::exception &e) {
+    error = e.what();
+  }
+  together([&] {
+    if (!communicators->allAreFine(error.empty(), nullptr) && error.empty())
+      error = "another rank is not ready, and says why";
+  });
+  if (!error.empty())
+    fail(error);
+}
+
+void CudaEngine::prepare(const CudaOptions &options, int capability) {
   launcher = std::make_unique<Launcher>(options, capability);
   arena.allocate(programOf(world.rank).arenaBytes);
   spare.allocate(4 * kPiece);
@@ -169,18 +197,31 @@ CudaEngine::CudaEngine(const Table &table, const CudaOptions &options)
   profile = Profile::create(world.rank);
   interpreter->setProfile(profile.get());
   store = std::make_unique<ParameterStore>(this->table, *this);
-  error = store->check();
-  if (!error.empty())
+  if (std::string error = store->check(); !error.empty())
     fail(error);
 }
 
 CudaEngine::~CudaEngine() {
   try {
+    useDevice();
     if (profile && !failed)
       profile->write(launcher->getBlas(), spare.get(), 4 * kPiece,
                      interpreter->workspace(0), interpreter->stream(0));
   } catch (const std::exception &e) {
     std::fprintf(stderr, "profile: %s\n", e.what());
+  }
+}
+
+template <typename F> void CudaEngine::together(F step) const {
+  if (failed)
+    fail("the engine has failed before");
+  try {
+    useDevice();
+    step();
+  } catch (const std::exception &) {
+    failed = true;
+    communicators->abort();
+    throw;
   }
 }
 
@@ -192,6 +233,7 @@ void CudaEngine::finish() const {
 void CudaEngine::read(int64_t, int64_t address, void *to, int64_t bytes) const {
   if (bytes <= 0)
     return;
+  useDevice();
   MOE_CHECK(cudaMemcpyAsync(to, arena.get() + address, bytes,
                             cudaMemcpyDeviceToHost, interpreter->stream(0)));
   finish();
@@ -201,6 +243,7 @@ void CudaEngine::write(int64_t, int64_t address, const void *from,
                        int64_t bytes) {
   if (bytes <= 0)
     return;
+  useDevice();
   MOE_CHECK(cudaMemcpyAsync(arena.get() + address, from, bytes,
                             cudaMemcpyHostToDevice, interpreter->stream(0)));
   finish();
@@ -209,6 +252,7 @@ void CudaEngine::write(int64_t, int64_t address, const void *from,
 void CudaEngine::zero(int64_t, int64_t address, int64_t bytes) {
   if (bytes <= 0)
     return;
+  useDevice();
   MOE_CHECK(
       cudaMemsetAsync(arena.get() + address, 0, bytes, interpreter->stream(0)));
   finish();
@@ -219,33 +263,29 @@ void CudaEngine::sumOverProcesses(std::vector<float> &values) const {
     return;
   cudaStream_t stream = interpreter->stream(0);
   auto *piece = reinterpret_cast<float *>(spare.get());
-  for (size_t at = 0; at < values.size(); at += kPiece) {
-    size_t count = std::min(kPiece, values.size() - at);
-    MOE_CHECK(cudaMemcpyAsync(piece, values.data() + at, 4 * count,
-                              cudaMemcpyHostToDevice, stream));
-    communicators->sumOverWorld(piece, count, stream);
-    MOE_CHECK(cudaMemcpyAsync(values.data() + at, piece, 4 * count,
-                              cudaMemcpyDeviceToHost, stream));
-    finish();
-  }
+  together([&] {
+    for (size_t at = 0; at < values.size(); at += kPiece) {
+      size_t count = std::min(kPiece, values.size() - at);
+      MOE_CHECK(cudaMemcpyAsync(piece, values.data() + at, 4 * count,
+                                cudaMemcpyHostToDevice, stream));
+      communicators->sumOverWorld(piece, count, stream);
+      MOE_CHECK(cudaMemcpyAsync(values.data() + at, piece, 4 * count,
+                                cudaMemcpyDeviceToHost, stream));
+      finish();
+    }
+  });
 }
 
 bool CudaEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
                      std::string &error) {
-  // After a failure streams and communicators are in any state.
   if (failed) {
     error = "the engine has failed before";
     return false;
   }
-  failed = true;
-  try {
+  together([&] {
     writeInputs(*this, world.rank, tokens);
     error = interpreter->run();
-  } catch (const std::exception &) {
-    // The peers must not wait for this rank.
-    communicators->abort();
-    throw;
-  }
+  });
   // The last program that has a value reports it, by its first rank; a refused
   // step must be refused by all.
   auto mine = [&](int64_t Program::*address) {
@@ -265,7 +305,6 @@ bool CudaEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
   result.gradNorm = report[1];
   if (error.empty() && report[2] > 0)
     error = "a capacity overflows on another rank, which names it";
-  failed = false;
   return error.empty();
 }
 

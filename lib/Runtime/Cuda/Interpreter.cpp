@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <nvtx3/nvToolsExt.h>
+#include <set>
 #include <utility>
 
 using namespace moert;
@@ -48,6 +50,8 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
       // Names of ranges cost time: only a profiler asks for them.
       ranges(std::getenv("NVTX_INJECTION64_PATH") ||
              std::getenv("MOE_RT_NVTX")) {
+  // A profile measures on the first stream.
+  std::set<size_t> computing = {0};
   for (const Call &call : view.program().calls) {
     const Template &t = table.templates[call.tmpl];
     if (!plans[call.tmpl].empty())
@@ -59,8 +63,10 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
       plans[call.tmpl].emplace_back();
       if (op.kind != OpKind::Launch)
         continue;
+      computing.insert(op.stream);
       LaunchPlan &plan = plans[call.tmpl].back();
-      plan = launcher.plan(table.kernels[op.kernel], op);
+      plan = launcher.plan(table.kernels[op.kernel], op,
+                           alignmentOf(call.tmpl, op));
       if (op.capture >= 0 && plan.kind == LaunchPlan::Kind::Grouped)
         fail("template '" + t.name + "', '" + op.location +
              "' is captured, but takes counts of rows from the host");
@@ -75,7 +81,8 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
     MOE_CHECK(cudaStreamCreateWithPriority(&streams.back(),
                                            cudaStreamNonBlocking, priority));
     Scratch &own = scratch.emplace_back();
-    MOE_CHECK(cudaMalloc(&own.memory, launcher.scratchBytes()));
+    if (computing.count(scratch.size() - 1))
+      MOE_CHECK(cudaMalloc(&own.memory, launcher.scratchBytes()));
     MOE_CHECK(cudaMalloc(&own.zeros, kScratchBytes));
     MOE_CHECK(cudaMemsetAsync(own.zeros, 0, kScratchBytes, streams.back()));
   }
@@ -129,6 +136,19 @@ static void forCrossWaits(const ScheduleView &view, int64_t call,
         op.stream)
       visit(awaited);
   }
+}
+
+/// Bytes that divide the addresses of the op's tensors in all calls; 0: it has
+/// numbers alone, which may lie anywhere.
+int64_t Interpreter::alignmentOf(uint32_t tmpl, const Op &op) const {
+  int64_t alignment = 0;
+  for (const Call &call : view.program().calls)
+    if (call.tmpl == tmpl)
+      for (const Operand &operand : op.operands)
+        if (operand.shape.size() > 1 || operand.elements() > 1)
+          alignment =
+              std::gcd(alignment, call.bases[operand.frame] + operand.offset);
+  return alignment;
 }
 
 void Interpreter::findWaiters() {
@@ -317,7 +337,7 @@ void Interpreter::enqueueAllToAll(const Place &place, void *const *pointers,
   const Op &op = view.op(place.call, place.local);
   int64_t received = communicators.allToAll(
       op, pointers, static_cast<const int32_t *>(pointers[1]),
-      static_cast<const int32_t *>(pointers[2]), stream);
+      static_cast<const int32_t *>(pointers[2]), !refusal.empty(), stream);
   int64_t capacity = op.operands[4].shape[0];
   if (received <= capacity)
     return;
@@ -448,7 +468,7 @@ cudaGraphExec_t Interpreter::capture(const Place &first, int64_t end) {
     cudaStream_t other =
         origin == streams.back() ? streams.front() : streams.back();
     MOE_CHECK(cudaStreamWaitEvent(other, begin, 0));
-    MOE_CHECK(cudaMemsetAsync(scratch.back().memory, 0, 1, other));
+    MOE_CHECK(cudaMemsetAsync(scratch.back().zeros, 0, 1, other));
   }
   if (planted("sync in capture"))
     MOE_CHECK(cudaStreamSynchronize(origin));

@@ -46,6 +46,7 @@ private:
     int64_t flat = 0;
   };
 
+  int64_t alignmentOf(uint32_t tmpl, const Op &op) const;
   void findWaiters();
   void planHostFrames();
   void issue(const Place &place);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <cudnn.h>
+#include <numeric>
 
 using namespace moert;
 using namespace moert::cuda;
@@ -23,19 +24,17 @@ static cudaLibrary_t load(const void *image) {
 }
 
 Launcher::Launcher(const CudaOptions &options, int capability)
-    : grouped(chooseGroupedProvider(blas, cublasLtGetVersion(), capability)) {
-  library = load(moe_device_kernels);
-  if (options.imageBytes)
-    image = load(options.image);
-}
+    : grouped(chooseGroupedProvider(blas, cublasLtGetVersion(), capability)),
+      options(options), library(load(moe_device_kernels)) {}
 
 Launcher::~Launcher() {
   attention.clear();
   if (dnn)
     cudnnDestroy(dnn);
-  for (cudaLibrary_t loaded : {library, image})
-    if (loaded)
-      cudaLibraryUnload(loaded);
+  for (auto [stream, image] : images)
+    if (image)
+      cudaLibraryUnload(image);
+  cudaLibraryUnload(library);
 }
 
 //===----------------------------------------------------------------------===//
@@ -115,9 +114,18 @@ static unsigned generatedGrid(const Op &op) {
   return unsigned(std::clamp<int64_t>(elements / (4 * kBlock), 1, 2048));
 }
 
-LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op) {
+LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op,
+                          int64_t alignment) {
   using Kind = LaunchPlan::Kind;
   LaunchPlan plan;
+  plan.alignment = std::gcd(alignment, kMaxAlignment);
+  // Generated kernels and cuDNN move vectors; the library's look for
+  // themselves.
+  auto needVectors = [&] {
+    if (plan.alignment % 16)
+      fail("kernel '" + kernel.name +
+           "' has an operand whose address is not a multiple of 16");
+  };
   auto find = [&](cudaLibrary_t in, const std::string &name) {
     if (!in ||
         cudaLibraryGetKernel(&plan.kernel, in, name.c_str()) != cudaSuccess)
@@ -125,6 +133,10 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op) {
   };
   if (kernel.provider == Provider::Generated) {
     plan.kind = Kind::Generated;
+    needVectors();
+    cudaLibrary_t &image = images[op.stream];
+    if (!image && options.imageBytes)
+      image = load(options.image);
     find(image, "moe_kernel_" + kernel.name);
     plan.grid = generatedGrid(op);
     return plan;
@@ -137,6 +149,7 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op) {
   if (isProduct) {
     plan.kind = Kind::Product;
     plan.product = linearProduct(kernel.op, op.operands, plan);
+    plan.product.alignment = plan.alignment;
     blas.prepare(plan.product);
     return plan;
   }
@@ -147,6 +160,7 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op) {
   std::string name = deviceKernelName(kernel, op.operands);
   if (name.empty() && kernel.op.rfind("attention", 0) == 0) {
     plan.kind = Kind::Attention;
+    needVectors();
     plan.attention = &attentionOf(kernel, op);
     return plan;
   }
@@ -195,10 +209,11 @@ void Launcher::launch(const LaunchPlan &plan, const Kernel &kernel,
                       cudaStream_t stream) {
   switch (plan.kind) {
   case LaunchPlan::Kind::Generated: {
-    void *parameters[kMaxOperands];
+    // As many operands as were fused.
+    std::vector<void *> parameters;
     for (size_t i = 0; i < op.operands.size(); ++i)
-      parameters[i] = const_cast<void **>(pointers + i);
-    launchKernel(plan.kernel, plan.grid, parameters, stream);
+      parameters.push_back(const_cast<void **>(pointers + i));
+    launchKernel(plan.kernel, plan.grid, parameters.data(), stream);
     return;
   }
   case LaunchPlan::Kind::Device: {
@@ -214,8 +229,8 @@ void Launcher::launch(const LaunchPlan &plan, const Kernel &kernel,
                   pointers[plan.c], scratch.memory, stream);
     return;
   case LaunchPlan::Kind::Grouped:
-    grouped->launch(kernel.op, op.operands, pointers, *rows, scratch.memory,
-                    stream);
+    grouped->launch(kernel.op, op.operands, pointers, *rows, plan.alignment,
+                    scratch.memory, stream);
     return;
   case LaunchPlan::Kind::Attention: {
     ::check(cudnnSetStream(dnn, stream), "cudnnSetStream");

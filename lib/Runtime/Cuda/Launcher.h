@@ -35,6 +35,8 @@ struct LaunchPlan {
   unsigned grid = 1;
   /// Device: all but the pointers.
   Arguments arguments{};
+  /// Bytes that divide the addresses of the operands.
+  int64_t alignment = kMaxAlignment;
   Product product;
   /// Product: operands a, b, c.
   int a = 0, b = 1, c = 2;
@@ -47,8 +49,9 @@ public:
   ~Launcher();
   Launcher(const Launcher &) = delete;
 
-  /// Throws if the kernel has no implementation.
-  LaunchPlan plan(const Kernel &kernel, const Op &op);
+  /// Throws if the kernel has no implementation. `alignment`: bytes that divide
+  /// the addresses of its operands.
+  LaunchPlan plan(const Kernel &kernel, const Op &op, int64_t alignment);
   /// `rows`: of each expert, for grouped kernels.
   void launch(const LaunchPlan &plan, const Kernel &kernel, const Op &op,
               void *const *pointers, const std::vector<int32_t> *rows,
@@ -64,7 +67,11 @@ private:
 
   Blas blas;
   std::unique_ptr<GroupedProvider> grouped;
-  cudaLibrary_t library = nullptr, image = nullptr;
+  CudaOptions options;
+  cudaLibrary_t library = nullptr;
+  /// The program's image, by stream: its kernels keep partial sums and counters
+  /// in it, which two launches at once must not share.
+  std::map<uint32_t, cudaLibrary_t> images;
   cudnnContext *dnn = nullptr;
   std::map<AttentionShape, std::unique_ptr<AttentionPlan>> attention;
   int64_t scratch = kBlasWorkspace;
