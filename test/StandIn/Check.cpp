@@ -187,7 +187,8 @@ void multiply(const Matrix &a, bool transposeA, const Matrix &b,
 } // namespace check
 
 int main(int argc, char **argv) {
-  for (auto *list : {&check::cleanScenarios, &check::faultScenarios})
+  for (auto *list : {&check::cleanScenarios, &check::faultScenarios,
+                     &check::groupedScenarios})
     for (const check::Named &scenario : *list)
       if (argc == 2 && std::string(argv[1]) == scenario.name) {
         scenario.run();

@@ -92,7 +92,8 @@ struct Named {
   const char *name;
   Scenario run;
 };
-extern const std::vector<Named> cleanScenarios, faultScenarios;
+extern const std::vector<Named> cleanScenarios, faultScenarios,
+    groupedScenarios;
 
 } // namespace check
 

@@ -2,6 +2,7 @@
 
 #include "Calls.h"
 #include "Numbers.h"
+#include "lib/Runtime/Cuda/GroupedLayout.h"
 
 #include <cstring>
 
@@ -15,6 +16,9 @@ struct Layout {
   int32_t order = CUBLASLT_ORDER_COL;
   int32_t batch = 1;
   int64_t stride = 0;
+  /// If grouped: how many, and arrays of as many sizes in device memory.
+  int32_t groups = 0;
+  const int32_t *sizes[3] = {};
 
   int64_t elementBytes() const { return type == CUDA_R_32F ? 4 : 2; }
   /// Lines of contiguous elements: columns, or rows if stored by rows.
@@ -28,15 +32,25 @@ struct Layout {
     return order == CUBLASLT_ORDER_COL ? column * leading + row
                                        : row * leading + column;
   }
-  bool valid() const { return leading >= line() && batch >= 1; }
+  bool valid() const {
+    return leading >= line() && line() >= 0 && lines() >= 0 && batch >= 1;
+  }
   bool supported() const {
     return (type == CUDA_R_32F || type == CUDA_R_16BF) &&
            (order == CUBLASLT_ORDER_COL || order == CUBLASLT_ORDER_ROW);
+  }
+  /// Reads device memory.
+  Layout ofGroup(int32_t g) const {
+    Layout one{type, uint64_t(sizes[0][g]), uint64_t(sizes[1][g]), sizes[2][g]};
+    one.order = order;
+    return one;
   }
 };
 
 struct Product {
   cublasOperation_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
+  /// Whether alpha and beta are in device memory.
+  bool deviceScalars = false;
 };
 
 struct Preference {
@@ -104,7 +118,8 @@ public:
            (plainB ? b.rows : b.columns) == uint64_t(depth()) &&
            c.rows == d.rows && c.columns == d.columns && c.type == d.type &&
            a.type == b.type && a.batch == d.batch && b.batch == d.batch &&
-           c.batch == d.batch;
+           c.batch == d.batch && a.valid() && b.valid() && c.valid() &&
+           d.valid();
   }
 
   /// Exact: other products may write between the lines.
@@ -121,6 +136,15 @@ public:
         ranges.push_back(
             {begin + i * layout.leading * size, layout.line() * size, effect});
     }
+  }
+
+  void setScales(const float *a, const float *b) { alpha = *a, beta = *b; }
+  void touchAll() {
+    touch(a, dataA, MOE_READ);
+    touch(b, dataB, MOE_READ);
+    if (beta != 0)
+      touch(c, dataC, MOE_READ);
+    touch(d, dataD, MOE_WRITE);
   }
 
   void run() override {
@@ -157,6 +181,98 @@ private:
   }
 };
 
+/// Knows its operands when it runs: sizes and pointers may be the results of
+/// ops before it.
+class GroupedMatmul : public Work {
+public:
+  Layout a, b, c, d;
+  Product product;
+  const float *alpha, *beta;
+  const void *dataA, *dataB, *dataC, *dataD;
+
+  bool agrees() const {
+    return a.groups == d.groups && b.groups == d.groups &&
+           c.groups == d.groups && a.type == b.type && c.type == d.type;
+  }
+  void setScales(const float *a, const float *b) { alpha = a, beta = b; }
+  /// What is known of it: the arrays.
+  void touchAll() {
+    const std::pair<const Layout &, const void *> operands[] = {
+        {a, dataA}, {b, dataB}, {c, dataC}, {d, dataD}};
+    for (auto &[layout, pointers] : operands) {
+      read(pointers, layout.groups * sizeof(void *));
+      for (const int32_t *sizes : layout.sizes)
+        read(sizes, layout.groups * sizeof(int32_t));
+    }
+    read(alpha, sizeof *alpha);
+    read(beta, sizeof *beta);
+  }
+
+  bool isLate() const override { return true; }
+  std::vector<moe_range> lateRanges() override {
+    std::vector<moe_range> result;
+    for (int32_t g = 0; g < d.groups; ++g) {
+      Matmul one = ofGroup(g);
+      if (!one.agrees())
+        fault("SIZES", name + ": those of group " + std::to_string(g) +
+                           " do not fit each other");
+      one.touchAll();
+      result.insert(result.end(), one.ranges.begin(), one.ranges.end());
+    }
+    return result;
+  }
+  void run() override {
+    for (int32_t g = 0; g < d.groups; ++g)
+      ofGroup(g).run();
+  }
+
+private:
+  void read(const void *begin, size_t bytes) {
+    ranges.push_back({const_cast<void *>(begin), int64_t(bytes), MOE_READ});
+  }
+  Matmul ofGroup(int32_t g) const {
+    auto pointer = [&](const void *pointers) {
+      return static_cast<void *const *>(pointers)[g];
+    };
+    Matmul one;
+    one.a = a.ofGroup(g), one.b = b.ofGroup(g);
+    one.c = c.ofGroup(g), one.d = d.ofGroup(g);
+    one.product = product;
+    one.alpha = *alpha, one.beta = *beta;
+    one.dataA = pointer(dataA), one.dataB = pointer(dataB);
+    one.dataC = pointer(dataC), one.dataD = pointer(dataD);
+    return one;
+  }
+};
+
+template <typename M>
+M matmulOf(cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
+           cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+           cublasLtMatrixLayout_t d) {
+  M matmul;
+  matmul.name = "cublasLtMatmul";
+  matmul.a = *as<Layout>(a);
+  matmul.b = *as<Layout>(b);
+  matmul.c = *as<Layout>(c);
+  matmul.d = *as<Layout>(d);
+  matmul.product = *as<Product>(descriptor);
+  return matmul;
+}
+
+/// Both kinds of product.
+template <typename M> cublasStatus_t check(const M &matmul) {
+  if (!matmul.agrees())
+    return CUBLAS_STATUS_INVALID_VALUE;
+  for (const Layout *layout : {&matmul.a, &matmul.b, &matmul.c, &matmul.d})
+    if (!layout->supported())
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  // What the known users of grouped products do.
+  bool isGrouped = std::is_same_v<M, GroupedMatmul>;
+  return matmul.product.deviceScalars == isGrouped
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
 } // namespace
 } // namespace standin
 
@@ -174,7 +290,9 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+size_t cublasLtGetVersion() {
+  return settings().cublasLt ? settings().cublasLt : CUBLAS_VERSION;
+}
 
 const char *cublasLtGetStatusName(cublasStatus_t status) {
   switch (status) {
@@ -244,7 +362,8 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
     product.transposeB = cublasOperation_t(number);
     break;
   case CUBLASLT_MATMUL_DESC_POINTER_MODE:
-    known = number == CUBLASLT_POINTER_MODE_HOST;
+    product.deviceScalars = number == CUBLASLT_POINTER_MODE_DEVICE;
+    known = product.deviceScalars || number == CUBLASLT_POINTER_MODE_HOST;
     break;
   case CUBLASLT_MATMUL_DESC_EPILOGUE:
     known = number == CUBLASLT_EPILOGUE_DEFAULT;
@@ -265,6 +384,28 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *result,
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// Not in the headers of older versions.
+extern "C" __attribute__((visibility("default")))
+moert::cuda::grouped::LayoutCreate cublasLtGroupedMatrixLayoutCreate;
+
+cublasStatus_t cublasLtGroupedMatrixLayoutCreate(cublasLtMatrixLayout_t *result,
+                                                 cudaDataType type, int groups,
+                                                 const void *rows,
+                                                 const void *columns,
+                                                 const void *leading) {
+  if (cublasLtGetVersion() < 130300)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (groups < 1)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  auto *layout = new Layout{type, 0, 0, 0};
+  layout->groups = groups;
+  const void *const sizes[] = {rows, columns, leading};
+  for (int i = 0; i < 3; ++i)
+    layout->sizes[i] = static_cast<const int32_t *>(sizes[i]);
+  *result = as<cublasLtMatrixLayoutOpaque_t>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete as<Layout>(layout);
   return CUBLAS_STATUS_SUCCESS;
@@ -276,7 +417,16 @@ cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
                                  const void *value, size_t bytes) {
   Layout &layout = *as<Layout>(handle);
   bool taken = false;
-  switch (attribute) {
+  switch (int(attribute)) {
+  case moert::cuda::grouped::kSizesWidth:
+  case moert::cuda::grouped::kLeadingWidth: {
+    int32_t width = 0;
+    if (layout.groups && take(width, value, bytes) &&
+        width != moert::cuda::grouped::kWidth32)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    taken = layout.groups && bytes == sizeof width;
+    break;
+  }
   case CUBLASLT_MATRIX_LAYOUT_TYPE:
     taken = take(layout.type, value, bytes);
     break;
@@ -348,17 +498,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
     int requested, cublasLtMatmulHeuristicResult_t *results, int *returned) {
   *returned = 0;
-  Matmul matmul;
-  matmul.a = *as<Layout>(a);
-  matmul.b = *as<Layout>(b);
-  matmul.c = *as<Layout>(c);
-  matmul.d = *as<Layout>(d);
-  matmul.product = *as<Product>(descriptor);
-  if (requested < 1 || !matmul.agrees())
+  if (requested < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
-  for (Layout *layout : {&matmul.a, &matmul.b, &matmul.c, &matmul.d})
-    if (!layout->supported())
-      return CUBLAS_STATUS_NOT_SUPPORTED;
+  cublasStatus_t status =
+      as<Layout>(d)->groups
+          ? check(matmulOf<GroupedMatmul>(descriptor, a, b, c, d))
+          : check(matmulOf<Matmul>(descriptor, a, b, c, d));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return status;
   const Preference &wanted = *as<Preference>(preference);
   Algorithm algorithm{std::min(wanted.workspace, kWorkspace), {}};
   std::copy_n(wanted.alignments, 4, algorithm.alignments);
@@ -379,28 +526,34 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                               void *dataD, cublasLtMatrixLayout_t d,
                               const cublasLtMatmulAlgo_t *algo, void *workspace,
                               size_t workspaceBytes, cudaStream_t handle) {
-  auto matmul = std::make_shared<Matmul>();
-  matmul->name = "cublasLtMatmul";
-  matmul->a = *as<Layout>(a);
-  matmul->b = *as<Layout>(b);
-  matmul->c = *as<Layout>(c);
-  matmul->d = *as<Layout>(d);
-  matmul->product = *as<Product>(descriptor);
-  matmul->alpha = *static_cast<const float *>(alpha);
-  matmul->beta = *static_cast<const float *>(beta);
-  matmul->dataA = dataA;
-  matmul->dataB = dataB;
-  matmul->dataC = dataC;
-  matmul->dataD = dataD;
   Algorithm algorithm{0, {1, 1, 1, 1}};
   if (algo)
     std::memcpy(&algorithm, algo, sizeof algorithm);
-  bool valid = matmul->agrees() && algorithm.workspace <= workspaceBytes;
-  for (Layout *layout : {&matmul->a, &matmul->b, &matmul->c, &matmul->d}) {
-    if (!layout->supported())
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-    valid = valid && layout->valid();
-  }
+  auto submitOne = [&](auto matmul) {
+    cublasStatus_t status = check(*matmul);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      return status;
+    if (algorithm.workspace > workspaceBytes)
+      return CUBLAS_STATUS_INVALID_VALUE;
+    matmul->dataA = dataA;
+    matmul->dataB = dataB;
+    matmul->dataC = dataC;
+    matmul->dataD = dataD;
+    matmul->setScales(static_cast<const float *>(alpha),
+                      static_cast<const float *>(beta));
+    matmul->touchAll();
+    if (workspaceBytes)
+      matmul->ranges.push_back({workspace, int64_t(workspaceBytes), MOE_WRITE});
+    cudaError_t error = call([&](Scheduler::Lock &) {
+      Stream *stream = streamOf(handle);
+      return stream ? submit(*stream, std::move(matmul))
+                    : cudaErrorInvalidResourceHandle;
+    });
+    return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+  };
+  if (as<Layout>(d)->groups)
+    return submitOne(std::make_shared<GroupedMatmul>(
+        matmulOf<GroupedMatmul>(descriptor, a, b, c, d)));
   // A kernel that was chosen for more may load what it should not.
   const void *pointers[] = {dataA, dataB, dataC, dataD};
   for (int i = 0; i < 4; ++i)
@@ -408,21 +561,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
       note("cublasLtMatmul: operand " + std::to_string(i) +
            " is not aligned to " + std::to_string(algorithm.alignments[i]) +
            " bytes, as its algorithm was asked for");
-      valid = false;
+      return CUBLAS_STATUS_INVALID_VALUE;
     }
-  if (!valid)
-    return CUBLAS_STATUS_INVALID_VALUE;
-  matmul->touch(matmul->a, dataA, MOE_READ);
-  matmul->touch(matmul->b, dataB, MOE_READ);
-  if (matmul->beta != 0)
-    matmul->touch(matmul->c, dataC, MOE_READ);
-  matmul->touch(matmul->d, dataD, MOE_WRITE);
-  if (workspaceBytes)
-    matmul->ranges.push_back({workspace, int64_t(workspaceBytes), MOE_WRITE});
-  cudaError_t error = call([&](Scheduler::Lock &) {
-    Stream *stream = streamOf(handle);
-    return stream ? submit(*stream, std::move(matmul))
-                  : cudaErrorInvalidResourceHandle;
-  });
-  return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+  return submitOne(
+      std::make_shared<Matmul>(matmulOf<Matmul>(descriptor, a, b, c, d)));
 }

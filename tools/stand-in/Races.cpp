@@ -56,6 +56,31 @@ void Races::check(const Actor &actor, const Access &before, bool actorWrites,
                     describeBytes(begin, end) + ", and nothing orders them");
 }
 
+void Races::touch(const Actor &actor, const std::vector<moe_range> &ranges) {
+  if (!waiting.empty()) {
+    waiting.push_back({actor.name, actor.lane, actor.laneId, actor.tick,
+                       actor.clock, -1, ranges});
+    return;
+  }
+  for (const moe_range &range : ranges)
+    touch(actor, range);
+}
+
+void Races::expect(const Actor &actor, long op) {
+  waiting.push_back(
+      {actor.name, actor.lane, actor.laneId, actor.tick, actor.clock, op, {}});
+}
+
+void Races::complete(long op, std::vector<moe_range> ranges) {
+  auto it = std::find_if(waiting.begin(), waiting.end(),
+                         [&](const Waiting &w) { return w.expected == op; });
+  it->expected = -1;
+  it->ranges = std::move(ranges);
+  for (; !waiting.empty() && waiting.front().expected < 0; waiting.pop_front())
+    for (const moe_range &range : waiting.front().ranges)
+      touch(waiting.front().actor(), range);
+}
+
 void Races::touch(const Actor &actor, const moe_range &range) {
   uintptr_t begin = uintptr_t(range.begin), end = begin + range.bytes;
   if (range.bytes <= 0)
@@ -107,6 +132,14 @@ void Races::forget(uintptr_t begin, uintptr_t end, const Clock &clock) {
     for (const Access &read : it->second.reads)
       check(host, read, true, false, it->first, it->second.end);
   }
+  for (const Waiting &w : waiting)
+    for (const moe_range &range : w.ranges) {
+      uintptr_t from = uintptr_t(range.begin), to = from + range.bytes;
+      if (from < end && to > begin)
+        check(host, {&w.name, &w.lane, w.laneId, w.tick}, true,
+              range.effect != MOE_READ, std::max(from, begin),
+              std::min(to, end));
+    }
   segments.erase(first, last);
 }
 

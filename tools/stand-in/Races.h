@@ -6,8 +6,10 @@
 #include "Clock.h"
 #include "lib/Runtime/Cuda/Twin.h"
 
+#include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace standin {
 
@@ -22,17 +24,33 @@ struct Actor {
 
 /// For all bytes, the last write and the reads since. That is enough: what is
 /// ordered after the last write is ordered after all earlier ones, or they
-/// were a fault themselves.
+/// were a fault themselves. It takes accesses in the order in which ops are
+/// issued: while the bytes of one are not known, those of later ops wait.
 class Races {
 public:
   /// Faults if another op touches these bytes and neither is first, or (when
   /// asked for) if bytes of device memory are read that nothing wrote.
-  void touch(const Actor &actor, const moe_range &range);
+  void touch(const Actor &actor, const std::vector<moe_range> &ranges);
+  /// More bytes of the op follow, by complete(), when it runs.
+  void expect(const Actor &actor, long op);
+  void complete(long op, std::vector<moe_range> ranges);
   /// Forgets the bytes, as they are allocated or freed. Faults if there is an
   /// access that `clock` doesn't cover: the host has not waited for it.
   void forget(uintptr_t begin, uintptr_t end, const Clock &clock);
 
 private:
+  struct Waiting {
+    std::string name, lane;
+    int laneId;
+    uint32_t tick;
+    Clock clock;
+    /// The op whose bytes are not known yet; -1: they are.
+    long expected;
+    std::vector<moe_range> ranges;
+
+    Actor actor() const { return {name, lane, laneId, tick, clock}; }
+  };
+
   struct Access {
     /// Interned: outlive the op.
     const std::string *name = nullptr, *lane = nullptr;
@@ -46,6 +64,7 @@ private:
   };
   using Map = std::map<uintptr_t, Segment>;
 
+  void touch(const Actor &actor, const moe_range &range);
   /// Splits a segment so that one begins at `at`.
   void split(uintptr_t at);
   /// Segments that cover [begin, end) exactly; gaps become empty segments.
@@ -54,6 +73,7 @@ private:
              bool beforeWrote, uintptr_t begin, uintptr_t end) const;
 
   Map segments;
+  std::deque<Waiting> waiting;
 };
 
 /// "device memory 0x..+16" for messages.

@@ -32,6 +32,7 @@ Settings readSettings() {
   s.capabilityMinor = 0;
   std::sscanf(variable("CAPABILITY").c_str(), "%d.%d", &s.capabilityMajor,
               &s.capabilityMinor);
+  s.cublasLt = size_t(number("CUBLASLT", 0));
   s.failRank = -1;
   s.failSequence = -1;
   std::sscanf(variable("FAIL").c_str(), "%d:%ld", &s.failRank, &s.failSequence);

@@ -17,6 +17,8 @@ struct Settings {
   bool noDriver;
   int devices;
   int capabilityMajor, capabilityMinor;
+  /// 0: that of the headers.
+  size_t cublasLt;
   /// Of the NCCL op that fails; -1: none.
   int failRank;
   long failSequence;

@@ -101,14 +101,10 @@ OpRef Scheduler::enqueueOn(int lane, Clock clock, std::shared_ptr<Work> work,
   op->work = std::move(work);
   op->flight = op->work->issue(*op, after);
   Actor actor{op->work->name, laneNames[lane], lane, op->tick, op->clock};
-  for (const moe_range &range : op->work->ranges) {
-    uintptr_t begin = uintptr_t(range.begin), end = begin + range.bytes;
-    std::string wrong = range.bytes > 0 ? memory().fault(begin, end) : "";
-    if (!wrong.empty())
-      fault("ADDRESS", actor.name + " (" + actor.lane + ") touches " +
-                           describeBytes(begin, end) + ", which " + wrong);
-    raceMap.touch(actor, range);
-  }
+  checkAddresses(*op, op->work->ranges);
+  raceMap.touch(actor, op->work->ranges);
+  if (op->work->isLate())
+    raceMap.expect(actor, op->id);
   for (const OpRef &before : after)
     if (!before->done) {
       before->successors.push_back(op);
@@ -119,6 +115,18 @@ OpRef Scheduler::enqueueOn(int lane, Clock clock, std::shared_ptr<Work> work,
   if (op->unmet == 0)
     ready.push_back(op);
   return op;
+}
+
+void Scheduler::checkAddresses(const Op &op,
+                               const std::vector<moe_range> &ranges) {
+  for (const moe_range &range : ranges) {
+    uintptr_t begin = uintptr_t(range.begin), end = begin + range.bytes;
+    std::string wrong = range.bytes > 0 ? memory().fault(begin, end) : "";
+    if (!wrong.empty())
+      fault("ADDRESS", op.work->name + " (" + laneNames[op.lane] +
+                           ") touches " + describeBytes(begin, end) +
+                           ", which " + wrong);
+  }
 }
 
 OpRef Scheduler::choose(bool &finishes) {
@@ -162,6 +170,13 @@ bool Scheduler::step() {
     op->flight->start();
     inFlight.push_back(op);
   } else {
+    if (op->work->isLate()) {
+      // It reads some of its bytes to know the rest: are they still there?
+      checkAddresses(*op, op->work->ranges);
+      std::vector<moe_range> late = op->work->lateRanges();
+      checkAddresses(*op, late);
+      raceMap.complete(op->id, std::move(late));
+    }
     op->work->run();
     complete(op);
   }

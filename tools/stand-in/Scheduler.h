@@ -44,6 +44,10 @@ public:
   std::vector<moe_range> ranges;
 
   virtual void run() {}
+  /// Whether there are more bytes, which only the device knows.
+  virtual bool isLate() const { return false; }
+  /// These, just before it runs.
+  virtual std::vector<moe_range> lateRanges() { return {}; }
   /// Called as the host issues `op`, in that order. May add predecessors.
   virtual std::unique_ptr<Flight> issue(Op &op,
                                         std::vector<std::shared_ptr<Op>> &) {
@@ -120,6 +124,8 @@ private:
   /// Runs one op or the end of one; false: none can.
   bool step();
   OpRef choose(bool &finishes);
+  /// Faults if the op's bytes can't be used.
+  void checkAddresses(const Op &op, const std::vector<moe_range> &ranges);
   void complete(const OpRef &op);
   /// Waits until something arrives; faults after too long.
   void stall(Lock &lock, double seconds);

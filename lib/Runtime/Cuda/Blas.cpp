@@ -3,8 +3,6 @@
 #include "Blas.h"
 #include "Fault.h"
 
-#include <algorithm>
-#include <numeric>
 #include <tuple>
 
 using namespace moert;
@@ -15,10 +13,6 @@ bool Product::operator<(const Product &o) const {
                   input, output, alignment) <
          std::tie(o.rows, o.columns, o.depth, o.transposeA, o.transposeB,
                   o.accumulate, o.input, o.output, o.alignment);
-}
-
-static cudaDataType_t dataType(ElementType type) {
-  return type == ElementType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 struct Blas::Plan {
@@ -102,74 +96,4 @@ void Blas::multiply(const Product &p, const void *a, const void *b, void *c,
   MOE_CHECK(cublasLtMatmul(handle, plan.product, &alpha, b, plan.b, a, plan.a,
                            &beta, c, plan.c, c, plan.c, &plan.algorithm,
                            workspace, kBlasWorkspace, stream));
-}
-
-//===----------------------------------------------------------------------===//
-// Experts
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// A product by a product: any version, any device.
-class PerExpert : public GroupedProvider {
-public:
-  explicit PerExpert(Blas &blas) : blas(blas) {}
-
-  const char *name() const override { return "cuBLASLt per expert"; }
-
-  void launch(const std::string &op, const std::vector<Operand> &operands,
-              void *const *pointers, const std::vector<int32_t> &rows,
-              int64_t alignment, void *workspace,
-              cudaStream_t stream) override {
-    bool wgrad = op == "grouped_linear_wgrad";
-    // The weights, or their gradients: [E, out, in].
-    const Operand &w = operands[wgrad ? 3 : 1];
-    int64_t out = w.shape[1], in = w.shape[2];
-    int64_t first = 0, capacity = operands[0].shape[0];
-    auto rowBytes = [&](int operand) {
-      const Operand &o = operands[operand];
-      return o.shape[1] * elementBytes(o.type);
-    };
-    // An expert's rows begin at any row.
-    alignment = std::gcd(alignment, rowBytes(0));
-    alignment = std::gcd(alignment, rowBytes(wgrad ? 1 : 3));
-    alignment = std::gcd(alignment, out * in * elementBytes(w.type));
-    for (size_t e = 0; e < rows.size(); ++e) {
-      // What exceeds the capacity was not received.
-      int64_t n = std::clamp<int64_t>(rows[e], 0, capacity - first);
-      if (n == 0)
-        continue;
-      auto row = [&](int operand) {
-        return static_cast<char *>(pointers[operand]) +
-               first * rowBytes(operand);
-      };
-      char *expert = static_cast<char *>(pointers[wgrad ? 3 : 1]) +
-                     int64_t(e) * out * in * elementBytes(w.type);
-      Product p;
-      p.input = operands[0].type;
-      p.alignment = alignment;
-      if (wgrad) {
-        p.rows = out, p.columns = in, p.depth = n;
-        p.transposeA = p.accumulate = true;
-        blas.multiply(p, row(1), row(0), expert, workspace, stream);
-      } else {
-        bool dgrad = op == "grouped_linear_dgrad";
-        p.output = p.input;
-        p.rows = n, p.columns = dgrad ? in : out, p.depth = dgrad ? out : in;
-        p.transposeB = !dgrad;
-        blas.multiply(p, row(0), expert, row(3), workspace, stream);
-      }
-      first += n;
-    }
-  }
-
-private:
-  Blas &blas;
-};
-
-} // namespace
-
-std::unique_ptr<GroupedProvider>
-moert::cuda::chooseGroupedProvider(Blas &blas, size_t, int) {
-  return std::make_unique<PerExpert>(blas);
 }

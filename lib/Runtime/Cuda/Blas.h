@@ -17,6 +17,15 @@ inline constexpr size_t kBlasWorkspace = 32 << 20;
 /// More is of no use to a product: what cuBLASLt takes for granted.
 inline constexpr int64_t kMaxAlignment = 256;
 
+/// Memory of a stream that its ops may use, one after the other.
+struct Scratch {
+  void *memory = nullptr;
+  /// Zero before and after each op.
+  void *zeros = nullptr;
+  /// Of grouped products: their sizes, where the device computes them.
+  void *shapes = nullptr;
+};
+
 /// Row-major c[rows, columns] = op(a) op(b) (+ c). a is [rows, depth], or
 /// [depth, rows] if transposed; b is [depth, columns], or [columns, depth] if
 /// transposed. Sums in f32.
@@ -33,6 +42,10 @@ struct Product {
   bool operator<(const Product &other) const;
 };
 
+inline cudaDataType_t dataType(ElementType type) {
+  return type == ElementType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 class Blas {
 public:
   Blas();
@@ -45,6 +58,8 @@ public:
   /// Chooses the algorithm, so that multiply() only launches.
   void prepare(const Product &product) { planOf(product); }
 
+  cublasLtHandle_t getHandle() const { return handle; }
+
 private:
   struct Plan;
   const Plan &planOf(const Product &product);
@@ -52,27 +67,6 @@ private:
   cublasLtHandle_t handle = nullptr;
   std::map<Product, std::unique_ptr<Plan>> plans;
 };
-
-/// One product for each expert, over the rows that it got.
-class GroupedProvider {
-public:
-  virtual ~GroupedProvider() = default;
-  virtual const char *name() const = 0;
-  /// `rows`: of each expert, on the host. `alignment`: bytes that divide the
-  /// addresses of the operands. Forward, data gradient (`dgrad`):
-  /// y[C, out] = x[C, in] op(w)[E, in, out]; weight gradient: acc[E, out, in]
-  /// += dy^T x. Operands as of grouped_linear* in Kernels.h.
-  virtual void launch(const std::string &op,
-                      const std::vector<Operand> &operands,
-                      void *const *pointers, const std::vector<int32_t> &rows,
-                      int64_t alignment, void *workspace,
-                      cudaStream_t stream) = 0;
-};
-
-/// The best that this cuBLASLt (cublasLtGetVersion) has on a device of that
-/// compute capability (90, 100).
-std::unique_ptr<GroupedProvider>
-chooseGroupedProvider(Blas &blas, size_t version, int capability);
 
 } // namespace moert::cuda
 

@@ -67,7 +67,7 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
       LaunchPlan &plan = plans[call.tmpl].back();
       plan = launcher.plan(table.kernels[op.kernel], op,
                            alignmentOf(call.tmpl, op));
-      if (op.capture >= 0 && plan.kind == LaunchPlan::Kind::Grouped)
+      if (op.capture >= 0 && plan.needsRows())
         fail("template '" + t.name + "', '" + op.location +
              "' is captured, but takes counts of rows from the host");
     }
@@ -84,6 +84,8 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
     if (computing.count(scratch.size() - 1))
       MOE_CHECK(cudaMalloc(&own.memory, launcher.scratchBytes()));
     MOE_CHECK(cudaMalloc(&own.zeros, kScratchBytes));
+    if (int64_t bytes = launcher.shapesBytes())
+      MOE_CHECK(cudaMalloc(&own.shapes, bytes));
     MOE_CHECK(cudaMemsetAsync(own.zeros, 0, kScratchBytes, streams.back()));
   }
   findWaiters();
@@ -104,6 +106,7 @@ Interpreter::~Interpreter() {
   for (Scratch &own : scratch) {
     cudaFree(own.memory);
     cudaFree(own.zeros);
+    cudaFree(own.shapes);
   }
   for (cudaStream_t stream : streams)
     cudaStreamDestroy(stream);
@@ -290,7 +293,7 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
     const LaunchPlan &plan =
         plans[view.program().calls[place.call].tmpl][place.local];
     const std::vector<int32_t> *rows = nullptr;
-    if (plan.kind == LaunchPlan::Kind::Grouped) {
+    if (plan.needsRows()) {
       rows = values.find(view.range(place.call, op.operands[2]));
       if (!rows)
         fail("'" + view.location(place.call, place.local) +

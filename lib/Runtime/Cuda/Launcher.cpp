@@ -2,6 +2,7 @@
 
 #include "Launcher.h"
 #include "DeviceKernels.h"
+#include "LaunchKernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,8 +25,10 @@ static cudaLibrary_t load(const void *image) {
 }
 
 Launcher::Launcher(const CudaOptions &options, int capability)
-    : grouped(chooseGroupedProvider(blas, cublasLtGetVersion(), capability)),
-      options(options), library(load(moe_device_kernels)) {}
+    : options(options), library(load(moe_device_kernels)) {
+  grouped =
+      chooseGroupedProvider(blas, cublasLtGetVersion(), capability, library);
+}
 
 Launcher::~Launcher() {
   attention.clear();
@@ -155,6 +158,8 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op,
   }
   if (kernel.op.rfind("grouped_linear", 0) == 0) {
     plan.kind = Kind::Grouped;
+    plan.grouped = grouped->plan(kernel.op, op.operands, plan.alignment);
+    shapes = std::max(shapes, plan.grouped->shapesBytes());
     return plan;
   }
   std::string name = deviceKernelName(kernel, op.operands);
@@ -182,7 +187,7 @@ std::string Launcher::describe(const LaunchPlan &plan) const {
   case LaunchPlan::Kind::Product:
     return "cuBLASLt";
   case LaunchPlan::Kind::Grouped:
-    return grouped->name();
+    return plan.grouped->name();
   case LaunchPlan::Kind::Attention:
     return "cuDNN: " + plan.attention->engine();
   }
@@ -192,16 +197,6 @@ std::string Launcher::describe(const LaunchPlan &plan) const {
 //===----------------------------------------------------------------------===//
 // Launching
 //===----------------------------------------------------------------------===//
-
-static void launchKernel(cudaKernel_t kernel, unsigned grid, void **parameters,
-                         cudaStream_t stream) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(grid);
-  config.blockDim = dim3(kBlock);
-  config.stream = stream;
-  MOE_CHECK(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel),
-                                parameters));
-}
 
 void Launcher::launch(const LaunchPlan &plan, const Kernel &kernel,
                       const Op &op, void *const *pointers,
@@ -229,8 +224,7 @@ void Launcher::launch(const LaunchPlan &plan, const Kernel &kernel,
                   pointers[plan.c], scratch.memory, stream);
     return;
   case LaunchPlan::Kind::Grouped:
-    grouped->launch(kernel.op, op.operands, pointers, *rows, plan.alignment,
-                    scratch.memory, stream);
+    plan.grouped->launch(pointers, rows, scratch, stream);
     return;
   case LaunchPlan::Kind::Attention: {
     ::check(cudnnSetStream(dnn, stream), "cudnnSetStream");

@@ -11,7 +11,7 @@
 
 #include "Arguments.h"
 #include "Attention.h"
-#include "Blas.h"
+#include "Grouped.h"
 #include "moe/Runtime/CudaEngine.h"
 
 #include <map>
@@ -19,13 +19,6 @@
 #include <optional>
 
 namespace moert::cuda {
-
-/// Memory of a stream that its ops may use, one after the other.
-struct Scratch {
-  void *memory = nullptr;
-  /// Zero before and after each op.
-  void *zeros = nullptr;
-};
 
 /// How one op of a template is launched.
 struct LaunchPlan {
@@ -40,7 +33,11 @@ struct LaunchPlan {
   Product product;
   /// Product: operands a, b, c.
   int a = 0, b = 1, c = 2;
+  std::shared_ptr<const GroupedProduct> grouped;
   const AttentionPlan *attention = nullptr;
+
+  /// Whether the host must know the rows of each expert.
+  bool needsRows() const { return grouped && grouped->needsRows(); }
 };
 
 class Launcher {
@@ -52,12 +49,14 @@ public:
   /// Throws if the kernel has no implementation. `alignment`: bytes that divide
   /// the addresses of its operands.
   LaunchPlan plan(const Kernel &kernel, const Op &op, int64_t alignment);
-  /// `rows`: of each expert, for grouped kernels.
+  /// `rows`: of each expert, if the plan needs them.
   void launch(const LaunchPlan &plan, const Kernel &kernel, const Op &op,
               void *const *pointers, const std::vector<int32_t> *rows,
               const Scratch &scratch, cudaStream_t stream);
   /// Bytes of Scratch::memory, known when all ops are planned.
   int64_t scratchBytes() const { return scratch; }
+  /// The same of Scratch::shapes; 0: none is needed.
+  int64_t shapesBytes() const { return shapes; }
   Blas &getBlas() { return blas; }
   /// What runs it, in words.
   std::string describe(const LaunchPlan &plan) const;
@@ -74,7 +73,7 @@ private:
   std::map<uint32_t, cudaLibrary_t> images;
   cudnnContext *dnn = nullptr;
   std::map<AttentionShape, std::unique_ptr<AttentionPlan>> attention;
-  int64_t scratch = kBlasWorkspace;
+  int64_t scratch = kBlasWorkspace, shapes = 0;
 };
 
 } // namespace moert::cuda

@@ -424,6 +424,74 @@ TEST_P(DeviceKernels, SortChunks) {
               0);
 }
 
+TEST(DeviceKernels, GroupShapes) {
+  // A rest of a warp; several warps' worth; no expert has rows; counts that a
+  // fault spoiled; more rows than the capacity, at the end of an expert and
+  // within one.
+  struct Counts {
+    std::vector<int32_t> rows;
+    int64_t capacity;
+  };
+  std::vector<int32_t> many(75);
+  for (size_t e = 0; e < many.size(); ++e)
+    many[e] = int32_t(e * 7 % 5);
+  for (const Counts &c :
+       {Counts{{3, 0, 4}, 9}, Counts{many, 500}, Counts{{0, 0}, 4},
+        Counts{{2, -5, INT32_MAX, INT32_MAX, 1}, 10}, Counts{{4, 6, 3}, 10}}) {
+    int64_t experts = c.rows.size(), in = 6, out = 10;
+    // No element of the operands is touched.
+    char *x = reinterpret_cast<char *>(uintptr_t(1) << 32), *y = x + (1 << 20),
+         *w = y + (1 << 20);
+    auto shapes = [&](auto launch) {
+      std::vector<int32_t> rows = c.rows;
+      std::vector<uint64_t> memory(GroupArrays::bytes(experts) / 8 + 1);
+      cuda::Arguments a = {};
+      a.operands = 5;
+      void *pointers[] = {rows.data(), x, y, w, memory.data()};
+      std::copy(std::begin(pointers), std::end(pointers), a.pointers);
+      a.dims[0][0] = experts;
+      a.dims[1][0] = c.capacity;
+      a.dims[3][1] = out;
+      a.dims[3][2] = in;
+      a.numbers[0] = 2;
+      a.numbers[1] = 4;
+      a.numbers[2] = 1;
+      launch(a);
+      return memory;
+    };
+    const moe_twin *twin =
+        find(moe_twins, moe_twin_count, "moe_group_shapes_i32");
+    ASSERT_NE(twin, nullptr);
+    auto onTwin = [&](unsigned grid) {
+      return shapes([&](cuda::Arguments &a) {
+        void *parameters[] = {&a};
+        twin->run(parameters, grid);
+      });
+    };
+    std::vector<uint64_t> memory = onTwin(1);
+    EXPECT_EQ(onTwin(3), memory);
+    for (bool backward : {false, true})
+      EXPECT_EQ(shapes([&](cuda::Arguments &a) {
+                  simulate<GroupShapes>(a, 2, backward);
+                }),
+                memory);
+    GroupArrays arrays(memory.data(), experts);
+    int64_t first = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      int64_t n = std::clamp<int64_t>(c.rows[e], 0, c.capacity - first);
+      EXPECT_EQ(arrays.rows[e], n) << "expert " << e;
+      EXPECT_EQ(arrays.in[e], in);
+      EXPECT_EQ(arrays.out[e], out);
+      EXPECT_EQ(arrays.x[e], x + first * in * 2) << "expert " << e;
+      EXPECT_EQ(arrays.y[e], y + first * out * 2) << "expert " << e;
+      EXPECT_EQ(arrays.w[e], w + e * out * in * 4) << "expert " << e;
+      first += n;
+    }
+    EXPECT_EQ(*arrays.alpha, 1.0f);
+    EXPECT_EQ(*arrays.beta, 1.0f);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//

@@ -6,6 +6,7 @@
 #include "Attention.h"
 #include "Routing.h"
 #include "Rows.h"
+#include "Shapes.h"
 #include "Sums.h"
 
 #endif // MOE_LIB_RUNTIME_CUDA_KERNELS_ALL_H
