@@ -294,11 +294,12 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
         plans[view.program().calls[place.call].tmpl][place.local];
     const std::vector<int32_t> *rows = nullptr;
     if (plan.needsRows()) {
-      rows = values.find(view.range(place.call, op.operands[2]));
-      if (!rows)
-        fail("'" + view.location(place.call, place.local) +
-             "' needs its rows on the host, and no sched.host_read of their "
-             "counts was issued before it");
+      Range range = view.range(place.call, op.operands[2]);
+      // Without an exchange (ep = 1) the schedule reads no counts.
+      if (!values.find(range))
+        readToHost(pointers[2], readRows.get(op.operands[2].bytes()), range,
+                   stream);
+      rows = values.find(range);
     }
     const Kernel &kernel = table.kernels[op.kernel];
     if (profile)
@@ -319,21 +320,38 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
   case OpKind::Recv:
     communicators.launch(op, pointers.data(), stream);
     break;
-  case OpKind::HostRead: {
-    MOE_CHECK(cudaMemcpyAsync(pointers[1], pointers[0], op.operands[0].bytes(),
-                              cudaMemcpyDeviceToHost, stream));
-    cudaEvent_t event = takeEvent();
-    MOE_CHECK(cudaEventRecord(event, stream));
-    communicators.wait(event);
-    freeEvents.push_back(event);
-    values.set(view.range(place.call, op.operands[0]),
-               static_cast<const int32_t *>(pointers[1]));
+  case OpKind::HostRead:
+    readToHost(pointers[0], pointers[1], view.range(place.call, op.operands[0]),
+               stream);
     break;
-  }
   }
   if (ranges)
     nvtxRangePop();
 }
+
+/// Copies i32 values of the arena to pinned memory, waits for them, and keeps
+/// them as what the host knows of the range.
+void Interpreter::readToHost(const void *from, void *to, Range range,
+                             cudaStream_t stream) {
+  MOE_CHECK(cudaMemcpyAsync(to, from, range.end - range.begin,
+                            cudaMemcpyDeviceToHost, stream));
+  cudaEvent_t event = takeEvent();
+  MOE_CHECK(cudaEventRecord(event, stream));
+  communicators.wait(event);
+  freeEvents.push_back(event);
+  values.set(range, static_cast<const int32_t *>(to));
+}
+
+void *Interpreter::PinnedBuffer::get(int64_t wanted) {
+  if (wanted > bytes) {
+    MOE_CHECK(cudaFreeHost(std::exchange(memory, nullptr)));
+    MOE_CHECK(cudaMallocHost(&memory, wanted));
+    bytes = wanted;
+  }
+  return memory;
+}
+
+Interpreter::PinnedBuffer::~PinnedBuffer() { cudaFreeHost(memory); }
 
 void Interpreter::enqueueAllToAll(const Place &place, void *const *pointers,
                                   cudaStream_t stream) {

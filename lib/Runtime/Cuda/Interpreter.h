@@ -56,6 +56,7 @@ private:
   void record(int64_t flat, cudaStream_t stream);
   void release(int64_t flat);
   void enqueue(const Place &place, cudaStream_t stream);
+  void readToHost(const void *from, void *to, Range range, cudaStream_t stream);
   void enqueueAllToAll(const Place &place, void *const *pointers,
                        cudaStream_t stream);
   void follow(const Place &place);
@@ -85,6 +86,14 @@ private:
   std::map<int64_t, int32_t *> hostFrames;
   int32_t *pinned = nullptr;
   HostValues values;
+  /// Memory for copies that the host waits for, one after the other.
+  struct PinnedBuffer {
+    void *memory = nullptr;
+    int64_t bytes = 0;
+    ~PinnedBuffer();
+    void *get(int64_t wanted);
+  };
+  PinnedBuffer readRows;
   /// Pinned: what an overflow writes to the flag.
   int32_t *overflowFlag = nullptr;
   std::string refusal;
