@@ -1,6 +1,7 @@
 //===- Safetensors.cpp - Tensors in .safetensors files --------------------===//
 
 #include "moe/Runtime/Safetensors.h"
+#include "Ranks.h"
 
 #include <nlohmann/json.hpp>
 
@@ -185,8 +186,6 @@ float fromBits(uint32_t bits) {
   return value;
 }
 
-float fromBFloat16(uint16_t bits) { return fromBits(uint32_t(bits) << 16); }
-
 float fromHalf(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000) << 16;
   uint32_t exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
@@ -203,7 +202,7 @@ void readValues(std::ifstream &file, const Entry &entry,
     values = readElements<float>(file, entry);
     return;
   }
-  auto convert = entry.dtype == "BF16"  ? fromBFloat16
+  auto convert = entry.dtype == "BF16"  ? fromBfloat16
                  : entry.dtype == "F16" ? fromHalf
                                         : nullptr;
   if (!convert)

@@ -3,6 +3,7 @@
 #include "moe/Runtime/CudaEngine.h"
 #include "../EngineImpl.h"
 #include "Interpreter.h"
+#include "moe/Runtime/Random.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -140,14 +141,6 @@ private:
 /// Elements of the buffer that goes around the ranks.
 constexpr size_t kPiece = 64 << 20;
 
-/// FNV-1a of the table's text.
-uint64_t hashOf(const Table &table) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char c : toJson(table))
-    hash = (hash ^ c) * 0x100000001b3;
-  return hash;
-}
-
 } // namespace
 
 uint32_t CudaEngine::programIndex() const {
@@ -171,7 +164,8 @@ CudaEngine::CudaEngine(const Table &table, const CudaOptions &options)
   ncclUniqueId id;
   if (world.rank == 0)
     MOE_CHECK(ncclGetUniqueId(&id));
-  if (!shareFromRoot(world, hashOf(this->table), &id, sizeof id, error))
+  if (!shareFromRoot(world, randomKey(0, toJson(this->table)), &id, sizeof id,
+                     error))
     fail(error);
   communicators = std::make_unique<Communicators>(this->table, world, id);
   // What one rank lacks ends all of them, now.

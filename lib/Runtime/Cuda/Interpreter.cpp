@@ -90,7 +90,6 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
   }
   findWaiters();
   planHostFrames();
-  MOE_CHECK(cudaMallocHost(reinterpret_cast<void **>(&overflowFlag), 4));
 }
 
 Interpreter::~Interpreter() {
@@ -110,8 +109,6 @@ Interpreter::~Interpreter() {
   }
   for (cudaStream_t stream : streams)
     cudaStreamDestroy(stream);
-  cudaFreeHost(pinned);
-  cudaFreeHost(overflowFlag);
 }
 
 std::string Interpreter::implementation(uint32_t kernel) const {
@@ -172,11 +169,10 @@ void Interpreter::planHostFrames() {
         bytes[call.bases[f]] =
             std::max(bytes[call.bases[f]], t.frames[f].bytes);
   }
-  int64_t total = 4;
+  int64_t total = 0;
   for (auto [base, size] : bytes)
     total += size;
-  MOE_CHECK(cudaMallocHost(reinterpret_cast<void **>(&pinned), total));
-  char *at = reinterpret_cast<char *>(pinned);
+  char *at = reinterpret_cast<char *>(pinned.get(total));
   for (auto [base, size] : bytes) {
     hostFrames[base] = reinterpret_cast<int32_t *>(at);
     at += size;
@@ -264,12 +260,8 @@ std::string Interpreter::run() {
       flat += issued;
     }
   }
-  for (cudaStream_t stream : streams) {
-    cudaEvent_t event = takeEvent();
-    MOE_CHECK(cudaEventRecord(event, stream));
-    communicators.wait(event);
-    freeEvents.push_back(event);
-  }
+  for (cudaStream_t stream : streams)
+    finish(stream);
   return refusal;
 }
 
@@ -297,7 +289,7 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
       Range range = view.range(place.call, op.operands[2]);
       // Without an exchange (ep = 1) the schedule reads no counts.
       if (!values.find(range))
-        readToHost(pointers[2], readRows.get(op.operands[2].bytes()), range,
+        readToHost(pointers[2], rowsRead.get(op.operands[2].bytes()), range,
                    stream);
       rows = values.find(range);
     }
@@ -329,23 +321,28 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
     nvtxRangePop();
 }
 
+void Interpreter::finish(cudaStream_t stream) {
+  cudaEvent_t event = takeEvent();
+  MOE_CHECK(cudaEventRecord(event, stream));
+  communicators.wait(event);
+  freeEvents.push_back(event);
+}
+
 /// Copies i32 values of the arena to pinned memory, waits for them, and keeps
 /// them as what the host knows of the range.
 void Interpreter::readToHost(const void *from, void *to, Range range,
                              cudaStream_t stream) {
   MOE_CHECK(cudaMemcpyAsync(to, from, range.end - range.begin,
                             cudaMemcpyDeviceToHost, stream));
-  cudaEvent_t event = takeEvent();
-  MOE_CHECK(cudaEventRecord(event, stream));
-  communicators.wait(event);
-  freeEvents.push_back(event);
+  finish(stream);
   values.set(range, static_cast<const int32_t *>(to));
 }
 
-void *Interpreter::PinnedBuffer::get(int64_t wanted) {
+int32_t *Interpreter::PinnedBuffer::get(int64_t wanted) {
   if (wanted > bytes) {
     MOE_CHECK(cudaFreeHost(std::exchange(memory, nullptr)));
-    MOE_CHECK(cudaMallocHost(&memory, wanted));
+    bytes = 0;
+    MOE_CHECK(cudaMallocHost(reinterpret_cast<void **>(&memory), wanted));
     bytes = wanted;
   }
   return memory;
@@ -369,9 +366,9 @@ void Interpreter::enqueueAllToAll(const Place &place, void *const *pointers,
               std::to_string(received) + " rows, its capacity is " +
               std::to_string(capacity);
     // The first one's number stays: the copy reads it later.
-    *overflowFlag = int32_t(1 + std::max<int64_t>(layer, 0));
+    *overflowFlag.get(4) = int32_t(1 + std::max<int64_t>(layer, 0));
   }
-  MOE_CHECK(cudaMemcpyAsync(pointers[3], overflowFlag, 4,
+  MOE_CHECK(cudaMemcpyAsync(pointers[3], overflowFlag.memory, 4,
                             cudaMemcpyHostToDevice, stream));
 }
 

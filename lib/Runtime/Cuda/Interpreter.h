@@ -56,6 +56,8 @@ private:
   void record(int64_t flat, cudaStream_t stream);
   void release(int64_t flat);
   void enqueue(const Place &place, cudaStream_t stream);
+  /// The host waits for all that was enqueued.
+  void finish(cudaStream_t stream);
   void readToHost(const void *from, void *to, Range range, cudaStream_t stream);
   void enqueueAllToAll(const Place &place, void *const *pointers,
                        cudaStream_t stream);
@@ -82,20 +84,20 @@ private:
   std::unordered_map<int64_t, Recorded> recorded;
   std::vector<cudaEvent_t> freeEvents;
 
-  /// Host frames: pinned memory by address in the arena.
-  std::map<int64_t, int32_t *> hostFrames;
-  int32_t *pinned = nullptr;
-  HostValues values;
-  /// Memory for copies that the host waits for, one after the other.
+  /// Pinned memory, which copies need.
   struct PinnedBuffer {
-    void *memory = nullptr;
+    int32_t *memory = nullptr;
     int64_t bytes = 0;
     ~PinnedBuffer();
-    void *get(int64_t wanted);
+    /// At least as many bytes; what was there is lost if it must grow.
+    int32_t *get(int64_t wanted);
   };
-  PinnedBuffer readRows;
-  /// Pinned: what an overflow writes to the flag.
-  int32_t *overflowFlag = nullptr;
+  /// Host frames by address in the arena, in `pinned`.
+  std::map<int64_t, int32_t *> hostFrames;
+  HostValues values;
+  /// `rowsRead`: of copies that the host waits for, one after the other;
+  /// `overflowFlag`: what an overflow writes to the flag.
+  PinnedBuffer pinned, rowsRead, overflowFlag;
   std::string refusal;
 
   /// By template, capture, and the call's addresses. The first run of a
