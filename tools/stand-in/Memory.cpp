@@ -2,10 +2,12 @@
 
 #include "Memory.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace standin {
 namespace {
@@ -13,8 +15,35 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kRegion = size_t(512) << 30;
 constexpr int kPoison = 0xff;
+constexpr size_t kPoisonBytes = size_t(4) << 20;
 
 size_t pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+/// A file of kPoisonBytes of poison; -1: none could be made.
+int makePoison() {
+  int file = ::memfd_create("stand-in poison", MFD_CLOEXEC);
+  if (file < 0 || ::ftruncate(file, kPoisonBytes) != 0)
+    return -1;
+  void *bytes = ::mmap(nullptr, kPoisonBytes, PROT_READ | PROT_WRITE,
+                       MAP_SHARED, file, 0);
+  if (bytes == MAP_FAILED)
+    return -1;
+  std::memset(bytes, kPoison, kPoisonBytes);
+  ::munmap(bytes, kPoisonBytes);
+  return file;
+}
+
+/// Copies of the poison, each page when it is first written: a program may
+/// allocate much more than it uses.
+bool mapPoison(uintptr_t begin, size_t bytes) {
+  static const int file = makePoison();
+  for (size_t at = 0; at < bytes; at += kPoisonBytes)
+    if (::mmap(reinterpret_cast<void *>(begin + at),
+               std::min(kPoisonBytes, bytes - at), PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_FIXED, file, 0) == MAP_FAILED)
+      return false;
+  return true;
+}
 
 } // namespace
 
@@ -40,14 +69,16 @@ void *Memory::allocate(Place place, size_t bytes) {
   if (region.end - region.next < size)
     return nullptr;
   void *result = reinterpret_cast<void *>(region.next);
-  if (::mprotect(result, pages(bytes), PROT_READ | PROT_WRITE) != 0)
+  bool usable =
+      place == Place::Device
+          ? mapPoison(region.next, pages(bytes))
+          : ::mprotect(result, pages(bytes), PROT_READ | PROT_WRITE) == 0;
+  if (!usable)
     return nullptr;
   region.next += size;
   allocations[uintptr_t(result)] = {bytes, ++lastNumber, false};
-  if (place == Place::Device) {
-    std::memset(result, kPoison, bytes);
+  if (place == Place::Device)
     usedBytes += bytes;
-  }
   return result;
 }
 
