@@ -63,34 +63,11 @@ uint64_t elementBytes(const std::string &dtype) {
   return dtype == "BF16" || dtype == "F16" ? 2 : 0;
 }
 
-/// The header's JSON. Names that occur twice are caught while parsing, because
-/// the object would keep only the last.
-json parseHeader(const std::string &text) {
-  std::set<std::string> names;
-  auto watchNames = [&](int depth, json::parse_event_t event, json &value) {
-    if (depth == 1 && event == json::parse_event_t::key &&
-        !names.insert(value.get<std::string>()).second)
-      fail(value.get<std::string>(), "occurs twice");
-    return true;
-  };
-  json header;
-  try {
-    header = json::parse(text, watchNames);
-  } catch (const json::exception &exception) {
-    throw Failure(std::string("the header is not JSON: ") + exception.what());
-  }
-  if (!header.is_object())
-    throw Failure("the header is not a JSON object");
-  return header;
-}
-
 Entry parseEntry(const std::string &name, const json &fields) {
   auto isCount = [](const json &value) { return value.is_number_unsigned(); };
   auto isCounts = [&](const json &value) {
     return value.is_array() && std::all_of(value.begin(), value.end(), isCount);
   };
-  if (!fields.is_object())
-    fail(name, "is not described by an object");
   for (const char *key : {"dtype", "shape", "data_offsets"})
     if (!fields.contains(key))
       fail(name, std::string("has no '") + key + "'");
@@ -115,6 +92,41 @@ Entry parseEntry(const std::string &name, const json &fields) {
                    std::to_string(entry.begin) + ", " +
                    std::to_string(entry.end) + ")");
   return entry;
+}
+
+/// The entries of the header's JSON, each taken out as it is parsed: of a name
+/// that occurs twice the object would keep the last, and the parser looks
+/// through all members so far at the end of each.
+std::vector<Entry> parseHeader(const std::string &text) {
+  std::vector<Entry> entries;
+  std::set<std::string> names;
+  std::string name;
+  auto take = [&](int depth, json::parse_event_t event, json &value) {
+    if (depth != 1)
+      return true;
+    if (event == json::parse_event_t::key) {
+      name = value.get<std::string>();
+      if (!names.insert(name).second)
+        fail(name, "occurs twice");
+    } else if (event == json::parse_event_t::object_end && !names.empty()) {
+      if (name != metadataKey)
+        entries.push_back(parseEntry(name, value));
+      return false;
+    }
+    return true;
+  };
+  json rest;
+  try {
+    rest = json::parse(text, take);
+  } catch (const json::exception &exception) {
+    throw Failure(std::string("the header is not JSON: ") + exception.what());
+  }
+  if (!rest.is_object())
+    throw Failure("the header is not a JSON object");
+  for (const auto &[other, value] : rest.items())
+    if (other != metadataKey)
+      fail(other, "is not described by an object");
+  return entries;
 }
 
 /// Checks that the entries, in order, tile the data exactly.
@@ -158,11 +170,7 @@ std::vector<Entry> readEntries(std::ifstream &file) {
   if (!file.read(text.data(), headerBytes))
     throw Failure("cannot be read");
 
-  json header = parseHeader(text);
-  std::vector<Entry> entries;
-  for (const auto &[name, fields] : header.items())
-    if (name != metadataKey)
-      entries.push_back(parseEntry(name, fields));
+  std::vector<Entry> entries = parseHeader(text);
   // Ends break ties, so that an empty tensor comes before what follows it.
   std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);

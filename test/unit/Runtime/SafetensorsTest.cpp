@@ -224,7 +224,8 @@ TEST_F(SafetensorsTest, RejectsBadJson) {
   for (const char *header : {"", "{", "{\"a\":}", "{} x", "{\"\xff\":1}"})
     EXPECT_EQ(headerError(header, "").rfind(notJson, 0), 0u) << header;
   EXPECT_EQ(headerError(std::string(100000, '['), "").rfind(notJson, 0), 0u);
-  EXPECT_EQ(headerError("[]", ""), "the header is not a JSON object");
+  for (const char *header : {"[]", "[{}]", "[{\"dtype\":\"F32\"}]", "3"})
+    EXPECT_EQ(headerError(header, ""), "the header is not a JSON object");
 }
 
 TEST_F(SafetensorsTest, RejectsBadEntries) {
