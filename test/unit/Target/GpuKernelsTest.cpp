@@ -4,10 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Runtime/KernelsTestSupport.h"
 #include "../Tolerances.h"
 #include "EmulatedGpu.h"
-#include "KernelModule.h"
+#include "KernelCases.h"
 
 using namespace moert;
 using namespace moert::test;
@@ -46,9 +45,7 @@ void expectLibrary(std::vector<Case> cases, bool exact) {
   ASSERT_TRUE(gpu.compile(module.get()));
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(cases[i].op + " " + std::to_string(i));
-    Case library = cases[i];
-    run(library.op, library.attributes, pointers(library.reads),
-        pointers(library.accumulators), pointers(library.writes));
+    const Case library = byLibrary(cases[i]);
     std::optional<Case> first;
     for (unsigned grid : {1, 3, 4}) {
       SCOPED_TRACE("grid " + std::to_string(grid));
@@ -73,18 +70,7 @@ void expectLibrary(std::vector<Case> cases, bool exact) {
   }
 }
 
-class GpuKernels : public testing::TestWithParam<ElementType> {
-protected:
-  ElementType type = GetParam();
-
-  Tensor in(Shape shape, double scale = 1.0) {
-    return random(type, shape, seed++, scale);
-  }
-  Tensor out(Shape shape) { return Tensor(type, shape); }
-
-private:
-  uint32_t seed = 1;
-};
+class GpuKernels : public KernelCases {};
 INSTANTIATE_TEST_SUITE_P(Types, GpuKernels, testing::Values(F32, BF16));
 
 /// Groups of 1 to 32 threads with vectors of each length, rows that end within
@@ -138,46 +124,12 @@ TEST_P(GpuKernels, SumsOverRows) {
 }
 
 TEST_P(GpuKernels, Swiglu) {
-  std::vector<Case> cases, gradients;
-  for (int64_t f : kWidths)
-    for (const std::vector<int> &rows :
-         std::vector<std::vector<int>>{{2, 0, 5}, {0, 0, 0}, {9, 9, -1}}) {
-      int64_t capacity = 10;
-      // Wide enough that the sigmoid saturates on both sides.
-      Case c{"swiglu",
-             {},
-             {in({capacity, 2 * f}, 30.0), in({capacity}), integers(rows)},
-             {},
-             {out({capacity, f})},
-             2};
-      cases.push_back(c);
-      c.op = "swiglu_grad";
-      c.reads.insert(c.reads.begin() + 2, in({capacity, f}));
-      c.writes = {out({capacity, 2 * f}), out({capacity})};
-      c.rows = 3;
-      gradients.push_back(c);
-    }
-  expectLibrary(cases, /*exact=*/true);
-  expectLibrary(gradients, /*exact=*/false);
+  expectLibrary(swiglu(kWidths), /*exact=*/true);
+  expectLibrary(swigluGrad(kWidths), /*exact=*/false);
 }
 
 TEST_P(GpuKernels, Permutation) {
-  std::vector<Case> cases;
-  int64_t tokens = 5, k = 2, copies = tokens * k;
-  // One row is out of range: it moves nothing.
-  std::vector<int> rows = {3, 0, 9, 2, 1, 4, 6, 5, 11, 7};
-  Tensor map(I32, {tokens, k}, Doubles(rows.begin(), rows.end()));
-  for (int64_t w : kWidths) {
-    cases.push_back(
-        {"permute", {}, {in({tokens, w}), map}, {}, {out({copies, w})}});
-    cases.push_back(
-        {"unpermute", {}, {in({copies, w}), map}, {}, {out({tokens, w})}});
-  }
-  cases.push_back(
-      {"permute_probs", {}, {in({tokens, k}), map}, {}, {out({copies})}});
-  cases.push_back(
-      {"unpermute_probs", {}, {in({copies}), map}, {}, {out({tokens, k})}});
-  expectLibrary(cases, /*exact=*/true);
+  expectLibrary(permutation(kWidths), /*exact=*/true);
 }
 
 TEST_P(GpuKernels, CrossEntropy) {
