@@ -170,8 +170,9 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op,
     return plan;
   }
   if (name.empty())
-    fail("kernel '" + kernel.name + "': there is no '" + kernel.op +
-         "' for CUDA");
+    fail("kernel '" + kernel.name + "': CUDA's library has no '" + kernel.op +
+         "'; its code is generated where the module has a moe.kernel @" +
+         kernel.name);
   plan.arguments = argumentsOf(kernel, op);
   find(library, name);
   plan.grid = deviceGrid(kernel, plan.arguments);

@@ -145,16 +145,18 @@ LogicalResult compile(ScheduleFile &schedule, const Options &options,
     return success();
   }
 
+  std::vector<std::string> generated;
+  for (const moert::Kernel &kernel : schedule.getTable().kernels)
+    if (kernel.provider == moert::Provider::Generated)
+      generated.push_back(kernel.name);
   ProgramObject program;
-  if (options.cuda()) {
+  if (options.cuda() && !generated.empty()) {
     FailureOr<std::string> image = emitCudaImage(*kernels, toolkit);
     if (failed(image))
       return failure();
     program.image = std::move(*image);
-  } else if (kernels) {
-    for (const moert::Kernel &kernel : schedule.getTable().kernels)
-      if (kernel.provider == moert::Provider::Generated)
-        program.hostKernels.push_back(kernel.name);
+  } else if (!options.cuda() && kernels) {
+    program.hostKernels = generated;
     FailureOr<std::string> code =
         scratch.object("kernels", [&](llvm::raw_pwrite_stream &stream) {
           return emitHostObject(*kernels, stream);
