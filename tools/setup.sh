@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs the packages the build needs that are missing. Debian 12 with its
+# Installs the packages the build and its tests need that are missing. Debian 12 with its
 # security updates has all of them, LLVM 22 included.
 set -euo pipefail
 
 packages=(cmake ninja-build clang-22 lld-22 llvm-22-dev llvm-22-tools
   libmlir-22-dev mlir-22-tools clang-format-22 clang-tidy-22 zlib1g-dev
-  libgtest-dev nlohmann-json3-dev python3)
+  libgtest-dev nlohmann-json3-dev openmpi-bin python3)
 
 if ! command -v apt-get >/dev/null; then
   echo "setup: no apt-get here; the build needs the equivalents of:" \

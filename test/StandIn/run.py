@@ -1,15 +1,16 @@
 """Runs a program as one or more ranks on the stand-in.
 
 usage: run.py [--ranks N] [--seeds N] [--expect STATUS,...] [--same]
-  STANDIN PROGRAM ARG...
+  [--launcher COMMAND] STANDIN PROGRAM ARG...
 
 STANDIN is the folder of the stand-in's libraries. Every rank must end with the
 expected status (default 0; one for all or one for each), for each seed. With
 --same the ranks' standard output must be the same for each seed, and is printed
-once.
+once. With --launcher, that command starts the ranks, and its status counts.
 """
 import argparse
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -20,12 +21,22 @@ parser.add_argument("--ranks", type=int, default=1)
 parser.add_argument("--seeds", type=int, default=1)
 parser.add_argument("--expect", default="0")
 parser.add_argument("--same", action="store_true")
+parser.add_argument("--launcher", type=shlex.split)
 parser.add_argument("standin")
 parser.add_argument("command", nargs=argparse.REMAINDER)
 arguments = parser.parse_args()
+if arguments.launcher:
+    command = arguments.launcher + arguments.command
+    ranks = [{}]
+else:
+    command = arguments.command
+    ranks = [
+        {"RANK": str(rank), "WORLD_SIZE": str(arguments.ranks)}
+        for rank in range(arguments.ranks)
+    ]
 expected = [int(status) for status in arguments.expect.split(",")]
 if len(expected) == 1:
-    expected *= arguments.ranks
+    expected *= len(ranks)
 
 output = None
 
@@ -38,27 +49,23 @@ def free_port():
 
 for seed in range(arguments.seeds):
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
-        ranks = []
-        port = free_port()
-        for rank in range(arguments.ranks):
-            environment = dict(
-                os.environ,
-                LD_LIBRARY_PATH=arguments.standin,
-                RANK=str(rank),
-                WORLD_SIZE=str(arguments.ranks),
-                RENDEZVOUS=folder,
-                MOE_RT_PORT=str(port),
+        environment = dict(
+            os.environ,
+            LD_LIBRARY_PATH=arguments.standin,
+            RENDEZVOUS=folder,
+            MOE_RT_PORT=str(free_port()),
+        )
+        if arguments.seeds > 1:
+            environment["MOE_STANDIN_SEED"] = str(seed)
+        started = [
+            subprocess.Popen(
+                command,
+                env={**environment, **rank},
+                stdout=log if arguments.same else None,
             )
-            if arguments.seeds > 1:
-                environment["MOE_STANDIN_SEED"] = str(seed)
-            ranks.append(
-                subprocess.Popen(
-                    arguments.command,
-                    env=environment,
-                    stdout=log if arguments.same else None,
-                )
-            )
-        got = [rank.wait() for rank in ranks]
+            for rank in ranks
+        ]
+        got = [process.wait() for process in started]
         log.seek(0)
         text = log.read().decode()
     if got != expected:
