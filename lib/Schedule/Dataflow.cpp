@@ -17,11 +17,12 @@ static bool isFlag(const Op &op, size_t operand) {
          op.collective == CollectiveKind::AllToAll && operand == 3;
 }
 
+/// Whether `b`, which comes later, must stay behind `a`.
 static bool conflict(const Op &a, const Op &b) {
   for (size_t i = 0; i < a.operands.size(); ++i)
     for (size_t j = 0; j < b.operands.size(); ++j) {
       if (a.operands[i].effect == Effect::Read &&
-          b.operands[j].effect == Effect::Read)
+          b.operands[j].effect == Effect::Read && a.kind != OpKind::HostRead)
         continue;
       if (isFlag(a, i) && isFlag(b, j))
         continue;

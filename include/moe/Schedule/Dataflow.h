@@ -9,8 +9,9 @@
 namespace moert {
 
 /// Pairs (i, j), i before j, of ops of which one writes bytes of a frame that
-/// the other uses. The overflow flag is no reason: all-to-alls only raise it,
-/// in any order.
+/// the other uses, or of which i is a host read and j uses what it reads: the
+/// host may launch j by it. The overflow flag is no reason: all-to-alls only
+/// raise it, in any order.
 std::vector<PairProblem::Edge> dependences(const Template &tmpl);
 
 /// Brings the ops into `order` (a permutation that respects dependences).

@@ -55,6 +55,20 @@ TEST(Dependences, AllToAllsOnlyRaiseTheFlag) {
   EXPECT_EQ(edgesOf(tmpl), (Edges{{0, 2}, {1, 2}}));
 }
 
+TEST(Dependences, WhatTheHostReadsItMayLaunchBy) {
+  Table table = emptyTable();
+  Template tmpl;
+  tmpl.frames.resize(2);
+  Op read;
+  read.kind = OpKind::HostRead;
+  read.operands = {at(0, 0, R), at(1, 0, W)};
+  tmpl.ops = {launch(table, 0, {at(0, 0, W)}),
+              launch(table, 0, {at(0, 0, R), at(0, 32, W)}), read,
+              launch(table, 0, {at(0, 0, R), at(0, 64, W)}),
+              launch(table, 0, {at(0, 16, R), at(0, 96, W)})};
+  EXPECT_EQ(edgesOf(tmpl), (Edges{{0, 1}, {0, 2}, {0, 3}, {2, 3}}));
+}
+
 TEST(Reorder, MovesOpsAndDropsWaits) {
   Table table = emptyTable();
   Template tmpl;
