@@ -263,6 +263,8 @@ private:
       places[backward.getSavedArgument(i)] = places.lookup(saved);
       if (auto host = hostPlaces.find(saved); host != hostPlaces.end())
         hostPlaces[backward.getSavedArgument(i)] = host->second;
+      if (Value counts = sums.lookup(saved))
+        sums[backward.getSavedArgument(i)] = counts;
     }
     if (backward.getNumCotangents() > 1)
       return backward.emitOpError("must have at most one cotangent");
@@ -363,6 +365,11 @@ private:
         newOp(call, call.getModule(), isForward, moert::OpKind::Launch);
     op.kernel = kernels.lookup(call.getKernel());
     const moert::Kernel &kernel = table.kernels[op.kernel];
+    if (kernel.op == "local_rows")
+      sums[call.getOutputs()[0]] = call.getInputs()[0];
+    if (StringRef(kernel.op).starts_with("grouped_linear") &&
+        failed(readRows(builder, tmpl, call, isForward)))
+      return failure();
     for (auto [i, input] : llvm::enumerate(call.getInputs())) {
       FailureOr<moert::Operand> operand =
           operandOf(builder, input, kernel.effects[i]);
@@ -390,6 +397,18 @@ private:
       }
     }
     tmpl.ops.push_back(std::move(op));
+    return success();
+  }
+
+  /// The host must know the rows of a grouped product: a product for each
+  /// expert is launched by them. With an exchange they are sums of its counts.
+  LogicalResult readRows(TemplateBuilder &builder, moert::Template &tmpl,
+                         CallOp product, bool isForward) {
+    for (Value input : product.getInputs())
+      if (auto rows = dyn_cast<TypedValue<RowsType>>(input);
+          rows && !hostPlaces.count(sums.lookup(rows)) &&
+          failed(readToHost(builder, tmpl, product, rows, isForward)))
+        return failure();
     return success();
   }
 
@@ -432,32 +451,41 @@ private:
     return success();
   }
 
-  /// The host's copy of counts, read back on first use.
+  /// Where the host has its copy of counts; read back for their first user.
+  template <typename UserOp>
+  FailureOr<Place> readToHost(TemplateBuilder &builder, moert::Template &tmpl,
+                              UserOp user, TypedValue<RowsType> counts,
+                              bool isForward) {
+    if (auto it = hostPlaces.find(counts); it != hostPlaces.end())
+      return it->second;
+    int64_t groups = counts.getType().getGroups();
+    Place place{frame::host, hostBytes};
+    hostBytes += alignTo(4 * groups, kByteAlignment);
+    hostPlaces[counts] = place;
+    moert::Op read =
+        newOp(user, user.getModule(), isForward, moert::OpKind::HostRead);
+    read.location += "/counts";
+    FailureOr<moert::Operand> source =
+        operandOf(builder, counts, moert::Effect::Read);
+    if (failed(source))
+      return failure();
+    read.operands = {*source, builder.operand(place, moert::ElementType::I32,
+                                              {groups}, moert::Effect::Write)};
+    read.bytes = 4.0 * groups;
+    tmpl.ops.push_back(std::move(read));
+    return place;
+  }
+
+  /// The host's copy of counts, as an operand.
   FailureOr<moert::Operand> hostCopy(TemplateBuilder &builder,
                                      moert::Template &tmpl, AllToAllOp user,
                                      TypedValue<RowsType> counts,
                                      bool isForward) {
-    auto it = hostPlaces.find(counts);
-    int64_t groups = counts.getType().getGroups();
-    if (it == hostPlaces.end()) {
-      Place place{frame::host, hostBytes};
-      hostBytes += alignTo(4 * groups, kByteAlignment);
-      it = hostPlaces.insert({counts, place}).first;
-      moert::Op read =
-          newOp(user, user.getModule(), isForward, moert::OpKind::HostRead);
-      read.location += "/counts";
-      FailureOr<moert::Operand> source =
-          operandOf(builder, counts, moert::Effect::Read);
-      if (failed(source))
-        return failure();
-      read.operands = {*source,
-                       builder.operand(place, moert::ElementType::I32, {groups},
-                                       moert::Effect::Write)};
-      read.bytes = 4.0 * groups;
-      tmpl.ops.push_back(std::move(read));
-    }
-    return builder.operand(it->second, moert::ElementType::I32, {groups},
-                           moert::Effect::Read);
+    FailureOr<Place> place = readToHost(builder, tmpl, user, counts, isForward);
+    if (failed(place))
+      return failure();
+    return builder.operand(*place, moert::ElementType::I32,
+                           {counts.getType().getGroups()}, moert::Effect::Read);
   }
 
   LogicalResult lowerAllToAll(TemplateBuilder &builder, moert::Template &tmpl,
@@ -491,6 +519,8 @@ private:
   LayerTemplates result;
   DenseMap<Value, Place> places;
   DenseMap<Value, Place> hostPlaces;
+  /// Rows that local_rows makes, and the counts that they are sums of.
+  DenseMap<Value, Value> sums;
   int64_t hostBytes = 0;
 };
 
