@@ -2,6 +2,8 @@
 
 #include "HostValues.h"
 
+#include <stdexcept>
+
 using namespace moert;
 using namespace moert::cuda;
 
@@ -53,4 +55,61 @@ const std::vector<int32_t> *HostValues::find(Range range) {
     version.counts = nullptr;
   }
   return version.values.empty() ? nullptr : &version.values;
+}
+
+//===----------------------------------------------------------------------===//
+// Along a program
+//===----------------------------------------------------------------------===//
+
+void HostValues::follow(const ScheduleView &view, int64_t call, uint32_t local,
+                        const int32_t *read) {
+  const Op &op = view.op(call, local);
+  const Template &t = view.templateOf(call);
+  auto rangeOf = [&](size_t operand) {
+    return view.range(call, op.operands[operand]);
+  };
+  if (op.kind == OpKind::HostRead) {
+    set(rangeOf(0), read);
+    return;
+  }
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (op.operands[i].effect != Effect::Read &&
+        t.frames[op.operands[i].frame].kind != FrameKind::Host)
+      overwrite(rangeOf(i));
+  if (op.kind != OpKind::Launch)
+    return;
+  const Kernel &kernel = view.table().kernels[op.kernel];
+  if (kernel.op == "local_rows")
+    derive(rangeOf(0), int64_t(kernel.attributes.at("ranks")), rangeOf(1));
+}
+
+const std::vector<int32_t> &HostValues::rowsOf(const ScheduleView &view,
+                                               int64_t call, uint32_t local) {
+  const std::vector<int32_t> *rows =
+      find(view.range(call, view.op(call, local).operands[2]));
+  if (!rows)
+    throw std::runtime_error(
+        "'" + view.location(call, local) +
+        "' takes the rows of its experts from the host, which does not know "
+        "them: no sched.host_read before it reads them, or the counts that "
+        "they are sums of");
+  return *rows;
+}
+
+void moert::cuda::checkRows(
+    const ScheduleView &view,
+    const std::function<bool(uint32_t tmpl, uint32_t local)> &takes) {
+  HostValues values;
+  std::vector<int32_t> any;
+  int64_t calls = view.program().calls.size();
+  for (int64_t call = 0; call < calls; ++call)
+    for (uint32_t local = 0; local < view.templateOf(call).ops.size();
+         ++local) {
+      const Op &op = view.op(call, local);
+      if (takes(view.program().calls[call].tmpl, local))
+        values.rowsOf(view, call, local);
+      if (op.kind == OpKind::HostRead)
+        any.resize(op.operands[0].elements());
+      values.follow(view, call, local, any.data());
+    }
 }

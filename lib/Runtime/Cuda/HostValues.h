@@ -1,11 +1,11 @@
 //===- HostValues.h - What the host knows of device memory ------*- C++ -*-===//
 //
-// The host reads the counts of received rows (sched.host_read). The rows of
-// each local expert are sums of them, which the device computes by the kernel
-// local_rows; the host computes them, too, and so needs no second read to
-// launch a product per expert. The last op issued that writes a range is the
-// one that later ops see (proof "race"), so that following the issue order is
-// enough.
+// The host reads counts (sched.host_read): the rows of each expert, or with an
+// exchange those of each rank and expert. Then the rows are sums of them, which
+// the device computes by the kernel local_rows; the host computes them, too,
+// and so needs no second read to launch a product per expert. The last op
+// issued that writes a range is the one that later ops see (proof "race"), so
+// that following the issue order is enough.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +14,7 @@
 
 #include "moe/Table/ScheduleView.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -21,6 +22,14 @@ namespace moert::cuda {
 
 class HostValues {
 public:
+  /// The op was issued. `read`: what a host_read read.
+  void follow(const ScheduleView &view, int64_t call, uint32_t local,
+              const int32_t *read);
+  /// Rows of each expert that a grouped product takes. Throws, with its
+  /// location, if the host does not know them.
+  const std::vector<int32_t> &rowsOf(const ScheduleView &view, int64_t call,
+                                     uint32_t local);
+
   /// An op that writes the range was issued: what was known of it is over.
   void overwrite(Range range);
   /// The host has read the range.
@@ -48,6 +57,11 @@ private:
   /// By first byte; ranges do not overlap.
   std::map<int64_t, Entry> entries;
 };
+
+/// Throws as rowsOf() would for the first op of the program that takes rows
+/// from the host, and finds them unknown.
+void checkRows(const ScheduleView &view,
+               const std::function<bool(uint32_t tmpl, uint32_t local)> &takes);
 
 } // namespace moert::cuda
 

@@ -13,12 +13,6 @@
 using namespace moert;
 using namespace moert::cuda;
 
-/// The library's kernel whose result the host follows.
-static bool isLocalRows(const Table &table, const Op &op) {
-  return op.kind == OpKind::Launch &&
-         table.kernels[op.kernel].op == "local_rows";
-}
-
 static bool onHost(const Template &t, const Operand &operand) {
   return t.frames[operand.frame].kind == FrameKind::Host;
 }
@@ -72,6 +66,9 @@ Interpreter::Interpreter(const Table &table, uint32_t program,
              "' is captured, but takes counts of rows from the host");
     }
   }
+  checkRows(view, [&](uint32_t tmpl, uint32_t local) {
+    return plans[tmpl][local].needsRows();
+  });
   int lowest = 0, highest = 0;
   MOE_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (const Stream &stream : table.streams) {
@@ -285,14 +282,8 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
     const LaunchPlan &plan =
         plans[view.program().calls[place.call].tmpl][place.local];
     const std::vector<int32_t> *rows = nullptr;
-    if (plan.needsRows()) {
-      Range range = view.range(place.call, op.operands[2]);
-      // Without an exchange (ep = 1) the schedule reads no counts.
-      if (!values.find(range))
-        readToHost(pointers[2], rowsRead.get(op.operands[2].bytes()), range,
-                   stream);
-      rows = values.find(range);
-    }
+    if (plan.needsRows())
+      rows = &values.rowsOf(view, place.call, place.local);
     const Kernel &kernel = table.kernels[op.kernel];
     if (profile)
       profile->begin(stream);
@@ -313,8 +304,9 @@ void Interpreter::enqueue(const Place &place, cudaStream_t stream) {
     communicators.launch(op, pointers.data(), stream);
     break;
   case OpKind::HostRead:
-    readToHost(pointers[0], pointers[1], view.range(place.call, op.operands[0]),
-               stream);
+    MOE_CHECK(cudaMemcpyAsync(pointers[1], pointers[0], op.operands[0].bytes(),
+                              cudaMemcpyDeviceToHost, stream));
+    finish(stream);
     break;
   }
   if (ranges)
@@ -326,16 +318,6 @@ void Interpreter::finish(cudaStream_t stream) {
   MOE_CHECK(cudaEventRecord(event, stream));
   communicators.wait(event);
   freeEvents.push_back(event);
-}
-
-/// Copies i32 values of the arena to pinned memory, waits for them, and keeps
-/// them as what the host knows of the range.
-void Interpreter::readToHost(const void *from, void *to, Range range,
-                             cudaStream_t stream) {
-  MOE_CHECK(cudaMemcpyAsync(to, from, range.end - range.begin,
-                            cudaMemcpyDeviceToHost, stream));
-  finish(stream);
-  values.set(range, static_cast<const int32_t *>(to));
 }
 
 int32_t *Interpreter::PinnedBuffer::get(int64_t wanted) {
@@ -375,14 +357,11 @@ void Interpreter::enqueueAllToAll(const Place &place, void *const *pointers,
 /// What the host knows of memory after the op.
 void Interpreter::follow(const Place &place) {
   const Op &op = view.op(place.call, place.local);
-  const Template &t = view.templateOf(place.call);
-  for (const Operand &operand : op.operands)
-    if (operand.effect != Effect::Read && !onHost(t, operand))
-      values.overwrite(view.range(place.call, operand));
-  if (isLocalRows(table, op))
-    values.derive(view.range(place.call, op.operands[0]),
-                  int64_t(table.kernels[op.kernel].attributes.at("ranks")),
-                  view.range(place.call, op.operands[1]));
+  const void *read = op.kind == OpKind::HostRead
+                         ? address(place.call, op.operands[1])
+                         : nullptr;
+  values.follow(view, place.call, place.local,
+                static_cast<const int32_t *>(read));
 }
 
 //===----------------------------------------------------------------------===//

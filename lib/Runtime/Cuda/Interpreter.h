@@ -58,7 +58,6 @@ private:
   void enqueue(const Place &place, cudaStream_t stream);
   /// The host waits for all that was enqueued.
   void finish(cudaStream_t stream);
-  void readToHost(const void *from, void *to, Range range, cudaStream_t stream);
   void enqueueAllToAll(const Place &place, void *const *pointers,
                        cudaStream_t stream);
   void follow(const Place &place);
@@ -95,9 +94,8 @@ private:
   /// Host frames by address in the arena, in `pinned`.
   std::map<int64_t, int32_t *> hostFrames;
   HostValues values;
-  /// `rowsRead`: of copies that the host waits for, one after the other;
   /// `overflowFlag`: what an overflow writes to the flag.
-  PinnedBuffer pinned, rowsRead, overflowFlag;
+  PinnedBuffer pinned, overflowFlag;
   std::string refusal;
 
   /// By template, capture, and the call's addresses. The first run of a

@@ -1,7 +1,9 @@
-// A small model, lowered to tables of every kind: all verify, and all give the
-// serial program's bits on the host engine.
+// A small model, lowered to tables of every kind: all verify, all let the host
+// know what CUDA takes from it, and all give the serial program's bits on the
+// host engine.
 
 #include "SmallModel.h"
+#include "lib/Runtime/Cuda/HostValues.h"
 #include "moe/Runtime/Engine.h"
 #include "moe/Sched/Reference.h"
 #include "moe/Verify/Verify.h"
@@ -22,6 +24,24 @@ protected:
     ASSERT_TRUE(succeeded(expected));
     for (const moert::Fault &fault : moert::verify(table, *expected).faults)
       ADD_FAILURE() << moert::proofName(fault.proof) << ": " << fault.message;
+    EXPECT_EQ(unknownRows(table), "");
+  }
+
+  /// The first grouped product whose rows the host does not know.
+  static std::string unknownRows(const moert::Table &table) {
+    try {
+      for (uint32_t p = 0; p < table.programs.size(); ++p)
+        moert::cuda::checkRows(
+            moert::ScheduleView(table, p), [&](uint32_t tmpl, uint32_t local) {
+              const moert::Op &op = table.templates[tmpl].ops[local];
+              return op.kind == moert::OpKind::Launch &&
+                     StringRef(table.kernels[op.kernel].op)
+                         .starts_with("grouped_linear");
+            });
+    } catch (const std::exception &e) {
+      return e.what();
+    }
+    return "";
   }
 
   std::vector<moert::StepResult> run(const moert::Table &table,
@@ -165,6 +185,45 @@ TEST_P(SerialBitsTest, InEveryCombination) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, SerialBitsTest, ::testing::ValuesIn(jobs()),
                          jobName);
+
+// What the host reads of each layer and micro-batch: the rows of its experts,
+// or the counts of their exchange, never both; backward reads nothing.
+TEST_F(BuildTest, CountsAreReadOnce) {
+  for (auto [layout, reads] :
+       {std::pair{Layout{1, 1, 1}, 1}, std::pair{Layout{2, 1, 1}, 1},
+        std::pair{Layout{2, 2, 1}, 2}})
+    for (std::vector<std::string> recompute :
+         {std::vector<std::string>{}, {"moe"}})
+      for (moert::PipelineKind kind : kKinds) {
+        OwningOpRef<ModuleOp> module = kernelsModule(recompute, layout);
+        moert::Table table = build(*module, kind);
+        int64_t found = 0, calls = 0;
+        for (const moert::Call &call : table.programs[0].calls) {
+          const moert::Template &tmpl = table.templates[call.tmpl];
+          for (const moert::Op &op : tmpl.ops)
+            found += op.kind == moert::OpKind::HostRead;
+          calls += tmpl.name == "decoder_fwd" ||
+                   StringRef(tmpl.name).starts_with("pair_decoder");
+        }
+        EXPECT_GT(calls, 0);
+        EXPECT_EQ(found, reads * calls) << "ep " << layout.ep;
+      }
+}
+
+// Without the reads the host would not know them.
+TEST_F(BuildTest, CountsThatNothingReads) {
+  for (Layout layout : {Layout{1, 1, 1}, Layout{2, 2, 1}}) {
+    OwningOpRef<ModuleOp> module = kernelsModule({}, layout);
+    moert::Table table = build(*module, moert::PipelineKind::Serial);
+    EXPECT_EQ(unknownRows(table), "");
+    for (moert::Template &tmpl : table.templates)
+      llvm::erase_if(tmpl.ops, [](const moert::Op &op) {
+        return op.kind == moert::OpKind::HostRead;
+      });
+    EXPECT_TRUE(StringRef(unknownRows(table))
+                    .contains("takes the rows of its experts from the host"));
+  }
+}
 
 // Each layout trains like one rank with as many more micro-batches.
 TEST_F(BuildTest, LayoutsAgreeWithOneRank) {
