@@ -37,26 +37,27 @@ Dims broadcast(const Dims &x, const Dims &y) {
   return strides;
 }
 
-float pointwise(int mode, float x, float b, float t) {
+/// use(f), where f(x, b, t) is what the mode does with an element.
+template <typename Use> void withPointwise(int mode, Use use) {
   switch (mode) {
   case CUDNN_POINTWISE_ADD:
-    return x + b;
+    return use([](float x, float b, float) { return x + b; });
   case CUDNN_POINTWISE_SUB:
-    return x - b;
+    return use([](float x, float b, float) { return x - b; });
   case CUDNN_POINTWISE_MUL:
-    return x * b;
+    return use([](float x, float b, float) { return x * b; });
   case CUDNN_POINTWISE_DIV:
-    return x / b;
+    return use([](float x, float b, float) { return x / b; });
   case CUDNN_POINTWISE_EXP:
-    return std::exp(x);
+    return use([](float x, float, float) { return std::exp(x); });
   case CUDNN_POINTWISE_LOG:
-    return std::log(x);
+    return use([](float x, float, float) { return std::log(x); });
   case CUDNN_POINTWISE_IDENTITY:
-    return x;
+    return use([](float x, float, float) { return x; });
   case CUDNN_POINTWISE_CMP_GE:
-    return x >= b ? 1 : 0;
+    return use([](float x, float b, float) { return x >= b ? 1.f : 0.f; });
   case CUDNN_POINTWISE_BINARY_SELECT:
-    return t != 0 ? x : b;
+    return use([](float x, float b, float t) { return t != 0 ? x : b; });
   default:
     unsupported("pointwise mode " + std::to_string(mode));
   }
@@ -110,7 +111,7 @@ void Program::check(const Step &step) const {
     if (step.mode == CUDNN_POINTWISE_GEN_INDEX)
       require(step.axis >= 0 && step.axis < 4, "axis of an index");
     else
-      pointwise(step.mode, 1, 1, 1);
+      withPointwise(step.mode, [](auto) {});
     break;
   case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
     if (step.mode != CUDNN_REDUCE_TENSOR_MAX &&
@@ -164,18 +165,27 @@ void Program::compute(const Step &step, std::vector<Values> &values) const {
       each(y.dims, along, [&](int64_t i, int64_t at) { out[i] = float(at); });
       break;
     }
-    std::array<Values, 3> operands;
+    // An operand that the mode does not have is one zero.
+    const float zero = 0;
+    std::array<const float *, 3> from = {&zero, &zero, &zero};
+    std::array<Dims, 3> by{};
     for (size_t i = 0; i < step.in.size(); ++i) {
-      const Values &from = values[step.in[i]];
-      operands[i].resize(out.size());
-      each(y.dims, broadcast(in(i).dims, y.dims),
-           [&](int64_t j, int64_t at) { operands[i][j] = from[at]; });
+      from[i] = values[step.in[i]].data();
+      by[i] = broadcast(in(i).dims, y.dims);
     }
-    for (size_t i = step.in.size(); i < operands.size(); ++i)
-      operands[i].resize(out.size());
-    for (size_t i = 0; i < out.size(); ++i)
-      out[i] =
-          pointwise(step.mode, operands[0][i], operands[1][i], operands[2][i]);
+    withPointwise(step.mode, [&](auto f) {
+      Dims rows = {y.dims[0], y.dims[1], y.dims[2], 1};
+      each(rows, rowMajor(rows), [&](int64_t row, int64_t) {
+        std::array<const float *, 3> at = from;
+        int64_t c = row % rows[2], b = row / rows[2] % rows[1],
+                a = row / rows[2] / rows[1];
+        for (int i = 0; i < 3; ++i)
+          at[i] += a * by[i][0] + b * by[i][1] + c * by[i][2];
+        for (int64_t d = 0; d < y.dims[3]; ++d)
+          out[row * y.dims[3] + d] =
+              f(at[0][d * by[0][3]], at[1][d * by[1][3]], at[2][d * by[2][3]]);
+      });
+    });
     break;
   }
   case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
@@ -183,16 +193,21 @@ void Program::compute(const Step &step, std::vector<Values> &values) const {
     if (maximum)
       out.assign(out.size(), -INFINITY);
     // A dimension may shrink to one element or to groups of neighbours.
-    Dims to = rowMajor(y.dims), group;
-    for (int i = 0; i < 4; ++i)
-      group[i] = x.dims[i] / y.dims[i];
-    Dims strides = rowMajor(x.dims);
-    each(x.dims, strides, [&](int64_t i, int64_t) {
-      int64_t at = 0;
-      for (int axis = 0; axis < 4; ++axis)
-        at += i / strides[axis] % x.dims[axis] / group[axis] * to[axis];
-      out[at] = maximum ? std::max(out[at], xs[i]) : out[at] + xs[i];
-    });
+    Dims to = rowMajor(y.dims);
+    std::array<std::vector<int64_t>, 4> at;
+    for (int axis = 0; axis < 4; ++axis)
+      for (int64_t i = 0, group = x.dims[axis] / y.dims[axis]; i < x.dims[axis];
+           ++i)
+        at[axis].push_back(i / group * to[axis]);
+    const float *next = xs.data();
+    for (int64_t a : at[0])
+      for (int64_t b : at[1])
+        for (int64_t c : at[2])
+          for (int64_t d : at[3]) {
+            float &result = out[a + b + c + d];
+            result = maximum ? std::max(result, *next) : result + *next;
+            ++next;
+          }
     break;
   }
   default: { // A reshape that is a transpose.
