@@ -78,6 +78,7 @@ inline constexpr double kDeviceOrderBf16 = 8e-3;
 /// steps: the same formulas with sums in another order.
 inline constexpr double kCudaLoss = 1e-6;
 inline constexpr double kCudaNorm = 1e-5;
+inline constexpr double kCudaGradient = 1e-5;
 /// AdamW divides by the square root of a small number: a parameter whose
 /// gradient is near zero moves by up to the learning rate either way.
 inline constexpr double kCudaWeights = 1e-3;

@@ -11,6 +11,12 @@
 
 namespace mlir::moe {
 
+/// Kernels over rows of a schedule with their code (moe-generate-kernels), in a
+/// module of their own, since a schedule is the same for every target. Marks
+/// them in its table.
+FailureOr<OwningOpRef<ModuleOp>> generateKernels(ModuleOp module,
+                                                 moert::Table &table);
+
 /// A schedule from a file: a module in phase sched, or a table (.json).
 class ScheduleFile {
 public:
@@ -24,10 +30,9 @@ public:
   /// Null: the file was a table.
   ModuleOp getModule() const { return module ? *module : ModuleOp(); }
 
-  /// Kernels over rows with their code (moe-generate-kernels), in a module of
-  /// their own, since a schedule is the same for every target. Marks them in
-  /// the table. Only where there is a module.
-  FailureOr<OwningOpRef<ModuleOp>> generateKernels();
+  FailureOr<OwningOpRef<ModuleOp>> generateKernels() {
+    return moe::generateKernels(*module, table);
+  }
 
 private:
   LogicalResult error(const Twine &message) const;

@@ -58,11 +58,12 @@ LogicalResult ScheduleFile::read(const std::string &path,
   return readModule(context);
 }
 
-FailureOr<OwningOpRef<ModuleOp>> ScheduleFile::generateKernels() {
-  OwningOpRef<ModuleOp> copy = ModuleOp::create(module->getLoc());
+FailureOr<OwningOpRef<ModuleOp>>
+mlir::moe::generateKernels(ModuleOp module, moert::Table &table) {
+  OwningOpRef<ModuleOp> copy = ModuleOp::create(module.getLoc());
   setPhase(*copy, Phase::Kernels);
   OpBuilder builder = OpBuilder::atBlockEnd(copy->getBody());
-  for (KernelOp kernel : module->getOps<KernelOp>())
+  for (KernelOp kernel : module.getOps<KernelOp>())
     builder.clone(*kernel);
   PassManager manager(copy->getContext());
   manager.addPass(createGenerateKernels());

@@ -2,7 +2,7 @@
 // know what CUDA takes from it, and all give the serial program's bits on the
 // host engine.
 
-#include "SmallModel.h"
+#include "Jobs.h"
 #include "lib/Runtime/Cuda/HostValues.h"
 #include "moe/Runtime/Engine.h"
 #include "moe/Sched/Reference.h"
@@ -64,43 +64,6 @@ protected:
     return results;
   }
 };
-
-constexpr moert::PipelineKind kKinds[] = {moert::PipelineKind::Serial,
-                                          moert::PipelineKind::OneFOneB,
-                                          moert::PipelineKind::Paired};
-
-/// One layout under one choice of recompute.
-struct Job {
-  Layout layout;
-  std::vector<std::string> recompute;
-};
-
-std::vector<Job> jobs() {
-  std::vector<Job> jobs;
-  for (Layout layout : {Layout{1, 1, 1}, Layout{2, 2, 1}, Layout{2, 1, 1},
-                        Layout{1, 1, 2}, Layout{2, 2, 2}})
-    for (std::vector<std::string> recompute : {std::vector<std::string>{},
-                                               {"norm"},
-                                               {"moe"},
-                                               {"moe_act"},
-                                               {"norm", "moe"}})
-      jobs.push_back({layout, recompute});
-  // Deep pipelines, where micro-batches meet on the way.
-  jobs.push_back({{1, 1, 4}, {}});
-  jobs.push_back({{1, 1, 4}, {"norm", "moe"}});
-  jobs.push_back({{2, 2, 4}, {"norm", "moe"}});
-  return jobs;
-}
-
-std::string jobName(const ::testing::TestParamInfo<Job> &info) {
-  const Job &job = info.param;
-  std::string name = "dp" + std::to_string(job.layout.dp) + "ep" +
-                     std::to_string(job.layout.ep) + "pp" +
-                     std::to_string(job.layout.pp);
-  for (const std::string &module : job.recompute)
-    name += "_" + module;
-  return name;
-}
 
 class SerialBitsTest : public BuildTest,
                        public ::testing::WithParamInterface<Job> {
@@ -166,8 +129,7 @@ TEST_P(SerialBitsTest, InEveryCombination) {
 
   OwningOpRef<ModuleOp> module = kernelsModule(GetParam().recompute, layout);
   for (moert::PipelineKind kind : kKinds)
-    for (std::set<std::string> captured :
-         {std::set<std::string>{}, {"moe_router"}}) {
+    for (const std::set<std::string> &captured : kCaptures) {
       moert::Table table = build(*module, kind, captured);
       expectVerified(*module, table);
       for (int threads : {1, 2})
