@@ -26,7 +26,7 @@ using moert::test::Outcome;
 namespace {
 
 constexpr uint64_t kOrders = 20;
-constexpr int kMutants = 150;
+constexpr int kMutants = 500;
 
 class StandInTest : public SmallModelTest {
 protected:
