@@ -186,6 +186,31 @@ static LogicalResult expectSymbol(Operation *op, FlatSymbolRefAttr name,
                            << Op::getOperationName() << " of the job";
 }
 
+/// How a buffer holds a value: rows are their counts.
+static Type bufferType(Type type) {
+  auto rows = dyn_cast<moe::RowsType>(type);
+  return rows ? RankedTensorType::get({rows.getGroups()},
+                                      IntegerType::get(type.getContext(), 32))
+              : type;
+}
+
+/// A kernel may be compiled for the shapes it says.
+static LogicalResult verifyShapes(LaunchOp launch, moe::KernelOp kernel) {
+  FunctionType type = kernel.getFunctionType();
+  SmallVector<Type> wanted(type.getInputs());
+  // An accumulator is one buffer.
+  if (!kernel.getAccumulates())
+    llvm::append_range(wanted, type.getResults());
+  for (auto [i, buffer, want] : llvm::enumerate(launch.getBuffers(), wanted)) {
+    auto definition = buffer.getDefiningOp<BufferOp>();
+    if (definition && definition.getShape() != bufferType(want))
+      return launch.emitOpError()
+             << "buffer " << i << " is " << definition.getShape()
+             << ", but its kernel takes " << bufferType(want);
+  }
+  return success();
+}
+
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(expectSymbol<StreamOp>(*this, getStreamAttr(), symbols)))
     return failure();
@@ -203,7 +228,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError() << "buffer " << i << " must be "
                            << stringifyEffect(static_cast<Effect>(want))
                            << ", as its kernel says";
-  return success();
+  auto typed = dyn_cast<moe::KernelOp>(kernel);
+  return typed ? verifyShapes(*this, typed) : success();
 }
 
 /// The stream, and for those that have one the communicator.

@@ -67,6 +67,25 @@ sched.job "m" {
 
 // -----
 
+// Its code may be for these shapes only; rows are their counts.
+moe.kernel @k op "swiglu" {flops = 0.0 : f64, bytes = 0.0 : f64, numbers = {},
+    numeric_class = #moe<numeric_class row_invariant>}
+    : (tensor<8x4xf32>, tensor<8xf32>, !moe.rows<2, mean = 4>) -> tensor<8x2xf32>
+sched.job "m" {
+  sched.stream @s
+  sched.template @t(%x: saved) {
+    %x4 = sched.buffer %x : tensor<8x4xf32>
+    %x2 = sched.buffer %x : tensor<8x2xf32>
+    %scale = sched.buffer %x : tensor<8xf32>
+    %counts = sched.buffer %x : tensor<2xi32>
+    sched.launch @k on @s(%x4, %scale, %counts, out %x2)
+    // expected-error@+1 {{buffer 3 is 'tensor<8x4xf32>', but its kernel takes 'tensor<8x2xf32>'}}
+    sched.launch @k on @s(%x4, %scale, %counts, out %x4)
+  }
+}
+
+// -----
+
 sched.job "m" {
   sched.kernel @k "zero"(write) deterministic
   sched.template @t(%x: saved) {
