@@ -78,6 +78,8 @@ std::string test::trainOnStandIn(const Table &table, const std::string &image,
   FILE *log = tmpfile();
   if (pipe(ends) != 0 || !log)
     return "no pipe or temporary file";
+  // Or a child that ends in a fault would print it again.
+  fflush(stdout);
   std::vector<pid_t> ranks;
   for (int rank = 0; rank < table.ranks; ++rank) {
     ranks.push_back(fork());
