@@ -367,7 +367,7 @@ private:
     const moert::Kernel &kernel = table.kernels[op.kernel];
     if (kernel.op == "local_rows")
       sums[call.getOutputs()[0]] = call.getInputs()[0];
-    if (StringRef(kernel.op).starts_with("grouped_linear") &&
+    if (isGroupedProduct(kernel) &&
         failed(readRows(builder, tmpl, call, isForward)))
       return failure();
     for (auto [i, input] : llvm::enumerate(call.getInputs())) {

@@ -41,7 +41,7 @@ int64_t verifier::proveCapture(const Table &table,
           eager[ops[i].communicator] = {&program, int32_t(first + i)};
     }
 
-  enum { HostReadInside, HostOperand, Interleaved };
+  enum { HostReadInside, HostOperand, GroupedProduct, Interleaved };
   for (size_t t = 0; t < table.templates.size(); ++t) {
     const Template &tmpl = table.templates[t];
     for (size_t i = 0; uses[t].calls && i < tmpl.ops.size(); ++i) {
@@ -69,6 +69,13 @@ int64_t verifier::proveCapture(const Table &table,
           });
           break;
         }
+      if (op.kind == OpKind::Launch &&
+          isGroupedProduct(table.kernels[op.kernel]))
+        faults.add(Proof::Capture, GroupedProduct, at, {}, [&] {
+          return name() + " launches a product for each expert by the rows "
+                          "that the host knows, which would freeze at the "
+                          "first replay; leave it out of the capture";
+        });
       if (communicates(op) && eager[op.communicator].program)
         faults.add(
             Proof::Capture, Interleaved, at, eager[op.communicator], [&] {

@@ -79,6 +79,13 @@ struct Kernel {
   double flops = 0, bytes = 0;
 };
 
+/// A product for each expert. The host launches them, and so must know the
+/// rows of each (operand 2), unless the library for the device has one product
+/// for all.
+inline bool isGroupedProduct(const Kernel &kernel) {
+  return kernel.op.rfind("grouped_linear", 0) == 0;
+}
+
 //===----------------------------------------------------------------------===//
 // Templates
 //===----------------------------------------------------------------------===//

@@ -156,7 +156,7 @@ LaunchPlan Launcher::plan(const Kernel &kernel, const Op &op,
     blas.prepare(plan.product);
     return plan;
   }
-  if (kernel.op.rfind("grouped_linear", 0) == 0) {
+  if (isGroupedProduct(kernel)) {
     plan.kind = Kind::Grouped;
     plan.grouped = grouped->plan(kernel.op, op.operands, plan.alignment);
     shapes = std::max(shapes, plan.grouped->shapesBytes());

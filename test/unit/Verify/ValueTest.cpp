@@ -278,6 +278,17 @@ TEST(Capture, Illegal) {
   EXPECT_EQ(result.faults.size(), 5u) << messages(result);
 }
 
+TEST(Capture, GroupedProducts) {
+  Table table = smallJob();
+  // The launch of the gate, which is captured.
+  uint32_t kernel = table.templates[kForward].ops[0].kernel;
+  table.kernels[kernel].op = "grouped_linear";
+  VerifyResult result = verifyAgainst(table, table);
+  EXPECT_TRUE(find(result, Proof::Capture, kForward, 0)) << messages(result);
+  EXPECT_NE(messages(result).find("the rows that the host knows"),
+            std::string::npos);
+}
+
 TEST(Capture, CollectivesThatAreNeverEager) {
   Table table = smallJob(), broken = table;
   broken.templates[kSendForward].captures = {{"send"}};
