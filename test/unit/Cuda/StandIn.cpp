@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,11 +42,21 @@ static void setVariable(const char *name, const std::string &value) {
   setenv(name, value.c_str(), /*overwrite=*/1);
 }
 
-/// Below the ports that the system gives to clients, so that none of them has
-/// it; every run has another one.
-static int nextPort() {
-  static int count = 0;
-  return 10000 + (int(getpid()) * 64 + count++) % 20000;
+/// Below the ports that the system gives to clients, which come and go.
+static int freePort() {
+  static int next = int(getpid()) * 64;
+  for (;;) {
+    int port = 10000 + next++ % 20000;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(uint16_t(port));
+    int probe = socket(AF_INET, SOCK_STREAM, 0);
+    bool isFree = bind(probe, reinterpret_cast<sockaddr *>(&address),
+                       sizeof address) == 0;
+    close(probe);
+    if (isFree)
+      return port;
+  }
 }
 
 /// What a rank's process does. Rank 0 writes its outcome to the pipe; what is
@@ -68,7 +80,7 @@ std::string test::trainOnStandIn(const Table &table, const std::string &image,
                                  const std::string &twins, uint64_t seed,
                                  Outcome &outcome) {
   setVariable("WORLD_SIZE", std::to_string(table.ranks));
-  setVariable("MOE_RT_PORT", std::to_string(nextPort()));
+  setVariable("MOE_RT_PORT", std::to_string(freePort()));
   setVariable("MOE_STANDIN_SEED", std::to_string(seed));
   setVariable("MOE_STANDIN_TWINS", twins + ":" MOE_DEVICE_TWINS);
   // A rank that waits for its turn on a busy machine is no deadlock.
