@@ -41,12 +41,15 @@ private:
 };
 
 /// Writes the same code as an object file: per kernel a function
-/// `void moe_kernel_<symbol>(void **pointers)`.
-LogicalResult emitHostObject(ModuleOp module, llvm::raw_pwrite_stream &stream);
+/// `void moe_kernel_<symbol>(void **pointers)`. For this machine, all that it
+/// has, if `triple` is empty.
+LogicalResult emitHostObject(ModuleOp module, StringRef triple,
+                             llvm::raw_pwrite_stream &stream);
 
 /// The same, and `moe_generated_twins` of lib/Runtime/Cuda/Twin.h: what the
 /// kernels of emitCudaImage compute.
-LogicalResult emitTwinObject(ModuleOp module, llvm::raw_pwrite_stream &stream);
+LogicalResult emitTwinObject(ModuleOp module, StringRef triple,
+                             llvm::raw_pwrite_stream &stream);
 
 } // namespace mlir::moe
 

@@ -30,12 +30,17 @@ static LogicalResult report(ModuleOp module, llvm::Error error) {
          << llvm::toString(std::move(error));
 }
 
-/// This machine, without contraction: a multiply and an add are fused only
-/// where the IR says so.
-static llvm::Expected<llvm::orc::JITTargetMachineBuilder> hostMachine() {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
+/// This machine, or the least one of `triple`, without contraction: a multiply
+/// and an add are fused only where the IR says so.
+static llvm::Expected<llvm::orc::JITTargetMachineBuilder>
+hostMachine(StringRef triple = "") {
+  using llvm::orc::JITTargetMachineBuilder;
+  llvm::InitializeAllTargetInfos();
+  llvm::InitializeAllTargets();
+  llvm::InitializeAllTargetMCs();
+  llvm::InitializeAllAsmPrinters();
+  auto builder = triple.empty() ? JITTargetMachineBuilder::detectHost()
+                                : JITTargetMachineBuilder(llvm::Triple(triple));
   if (!builder)
     return builder.takeError();
   builder->setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
@@ -101,9 +106,9 @@ FailureOr<HostKernels> HostKernels::compile(ModuleOp module) {
 
 /// Writes the code as an object file, with what `extend` adds to it.
 static LogicalResult
-emitObject(ModuleOp module, llvm::raw_pwrite_stream &stream,
+emitObject(ModuleOp module, StringRef triple, llvm::raw_pwrite_stream &stream,
            function_ref<void(llvm::Module &)> extend = nullptr) {
-  auto builder = hostMachine();
+  auto builder = hostMachine(triple);
   if (!builder)
     return report(module, builder.takeError());
   builder->setRelocationModel(llvm::Reloc::PIC_);
@@ -119,14 +124,14 @@ emitObject(ModuleOp module, llvm::raw_pwrite_stream &stream,
   llvm::legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr,
                                       llvm::CodeGenFileType::ObjectFile))
-    return module.emitError("this machine has no object files");
+    return module.emitError("the host's machine has no object files");
   passes.run(**ir);
   return success();
 }
 
-LogicalResult mlir::moe::emitHostObject(ModuleOp module,
+LogicalResult mlir::moe::emitHostObject(ModuleOp module, StringRef triple,
                                         llvm::raw_pwrite_stream &stream) {
-  return emitObject(module, stream);
+  return emitObject(module, triple, stream);
 }
 
 /// The lists of Twin.h, lib/Runtime/Cuda.
@@ -177,8 +182,8 @@ static void addTwins(ModuleOp module, llvm::Module &code) {
       "moe_generated_twin_count", external);
 }
 
-LogicalResult mlir::moe::emitTwinObject(ModuleOp module,
+LogicalResult mlir::moe::emitTwinObject(ModuleOp module, StringRef triple,
                                         llvm::raw_pwrite_stream &stream) {
-  return emitObject(module, stream,
+  return emitObject(module, triple, stream,
                     [&](llvm::Module &code) { addTwins(module, code); });
 }

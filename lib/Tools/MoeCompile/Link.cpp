@@ -57,11 +57,11 @@ static std::string compiler() {
 }
 
 std::vector<std::string> mlir::moe::linkLine(const LinkJob &job) {
-  std::vector<std::string> line = {compiler()};
+  std::vector<std::string> line = {job.elsewhere ? "${CXX:-c++}" : compiler()};
   if (job.shared)
     line.insert(line.end(), {"-shared", "-fPIC"});
   line.insert(line.end(), job.objects.begin(), job.objects.end());
-  std::string folder = runtimeFolder();
+  std::string folder = job.elsewhere ? "$MOE_RUNTIME" : runtimeFolder();
   auto add = [&](StringRef library) {
     line.push_back(below(folder, ("lib" + library + ".a").str()));
   };
@@ -88,7 +88,8 @@ std::vector<std::string> mlir::moe::linkLine(const LinkJob &job) {
   if (job.runtime == LinkJob::Runtime::Cuda) {
     // Shared libraries, never libcuda: without a driver the program itself
     // says so. RUNPATH lets LD_LIBRARY_PATH come first.
-    std::string libraries = below(job.toolkit, "lib64");
+    std::string libraries =
+        below(job.elsewhere ? "$CUDA_HOME" : job.toolkit, "lib64");
     line.insert(line.end(), {"-L" + libraries, "-lcudart", "-lcublasLt",
                              "-lcudnn", "-lnccl", "-ldl",
                              "-Wl,--enable-new-dtags,-rpath," + libraries});

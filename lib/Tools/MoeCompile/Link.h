@@ -20,6 +20,9 @@ struct LinkJob {
   Runtime runtime = Runtime::Host;
   /// Folder of the CUDA toolkit, for Runtime::Cuda.
   std::string toolkit;
+  /// Linked on another machine: its shell knows the compiler (CXX) and the
+  /// folders of runtime and toolkit (MOE_RUNTIME, CUDA_HOME).
+  bool elsewhere = false;
 };
 
 /// The folder of the toolkit: `given`, or CUDA_HOME, or that of nvcc on PATH.

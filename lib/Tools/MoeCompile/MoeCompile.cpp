@@ -54,8 +54,9 @@ struct Options {
       cl::init(Form::Executable), cl::cat(category)};
   cl::opt<std::string> hostTriple{
       "host-triple",
-      cl::desc("Machine that starts the GPU's work (default: x86-64 for h100, "
-               "Arm for gb200; another than this one: objects only)"),
+      cl::desc("Machine that the program, or twins, run on (default: x86-64 "
+               "for h100, Arm for gb200, else this one; another than this one: "
+               "objects only)"),
       cl::cat(category)};
   cl::opt<std::string> toolkit{
       "toolkit",
@@ -106,6 +107,8 @@ private:
 std::string defaultTriple(const Options &options) {
   if (!options.hostTriple.empty())
     return llvm::Triple::normalize(options.hostTriple);
+  if (options.emit == Form::Twins)
+    return llvm::sys::getDefaultTargetTriple();
   if (options.target == Machine::GB200)
     return "aarch64-unknown-linux-gnu";
   if (options.target == Machine::H100)
@@ -122,6 +125,7 @@ bool isThisMachine(StringRef triple) {
 LogicalResult compile(ScheduleFile &schedule, const Options &options,
                       StringRef toolkit, StringRef triple, Scratch &scratch,
                       std::vector<std::string> &objects) {
+  StringRef other = isThisMachine(triple) ? "" : triple;
   ModuleOp module = schedule.getModule();
   OwningOpRef<ModuleOp> kernels;
   if (module) {
@@ -137,7 +141,7 @@ LogicalResult compile(ScheduleFile &schedule, const Options &options,
   if (options.emit == Form::Twins) {
     FailureOr<std::string> twins =
         scratch.object("twins", [&](llvm::raw_pwrite_stream &stream) {
-          return emitTwinObject(*kernels, stream);
+          return emitTwinObject(*kernels, other, stream);
         });
     if (failed(twins))
       return failure();
@@ -159,7 +163,7 @@ LogicalResult compile(ScheduleFile &schedule, const Options &options,
     program.hostKernels = generated;
     FailureOr<std::string> code =
         scratch.object("kernels", [&](llvm::raw_pwrite_stream &stream) {
-          return emitHostObject(*kernels, stream);
+          return emitHostObject(*kernels, other, stream);
         });
     if (failed(code))
       return failure();
@@ -192,8 +196,13 @@ LogicalResult keepObjects(const Options &options, const LinkJob &job,
     kept.objects.push_back(path);
   }
   llvm::errs() << "moe-compile: wrote " << llvm::join(kept.objects, ", ")
-               << " for " << triple
-               << "; link there, with this project's runtime built there:\n";
+               << " for " << triple << "; link there";
+  if (job.elsewhere && job.runtime != LinkJob::Runtime::None)
+    llvm::errs() << ", with MOE_RUNTIME naming lib/runtime of a build of this "
+                    "project there (MOE_RUNTIME_ONLY will do)";
+  if (job.elsewhere && job.runtime == LinkJob::Runtime::Cuda)
+    llvm::errs() << " and CUDA_HOME the toolkit";
+  llvm::errs() << ":\n";
   llvm::outs() << llvm::join(linkLine(kept), " ") << "\n";
   return success();
 }
@@ -240,9 +249,8 @@ LogicalResult moe::moeCompileMain(int argc, char **argv,
   if (failed(compile(schedule, options, job.toolkit, triple, scratch,
                      job.objects)))
     return failure();
-  // Twins are for this machine, whatever the GPU's host is.
-  if (options.emit == Form::Object ||
-      (options.emit != Form::Twins && !isThisMachine(triple)))
+  job.elsewhere = !isThisMachine(triple);
+  if (options.emit == Form::Object || job.elsewhere)
     return keepObjects(options, job, triple);
   job.output = options.output;
   std::string reason = link(job);

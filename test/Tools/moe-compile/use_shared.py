@@ -11,6 +11,7 @@ library = ctypes.CDLL(path)
 library.moe_program_create.restype = ctypes.c_void_p
 library.moe_rt_error.restype = ctypes.c_char_p
 library.moe_rt_missing.restype = ctypes.c_char_p
+library.moe_rt_rank.restype = ctypes.c_int64
 library.moe_rt_token_count.restype = ctypes.c_int64
 assert library.moe_rt_missing() == b""
 error = ctypes.create_string_buffer(1000)
@@ -37,6 +38,7 @@ for step in range(int(steps)):
             ctypes.byref(norm),
         )
     )
-    print(f"step {step + 1} loss {loss.value:.9g} grad_norm {norm.value:.9g}")
+    if library.moe_rt_rank(rt) == 0:
+        print(f"step {step + 1} loss {loss.value:.9g} grad_norm {norm.value:.9g}")
 check(library.moe_rt_save_weights(rt, weights.encode()))
 library.moe_rt_destroy(rt)

@@ -57,7 +57,7 @@ protected:
     std::error_code error;
     llvm::raw_fd_ostream stream(job.objects[0], error);
     ASSERT_FALSE(error) << error.message();
-    ASSERT_TRUE(succeeded(emitTwinObject(module, stream)));
+    ASSERT_TRUE(succeeded(emitTwinObject(module, "", stream)));
     stream.close();
     ASSERT_EQ(moe::link(job), "");
   }
