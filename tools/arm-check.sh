@@ -12,8 +12,8 @@ out=${2:-$1/arm-check}
 mkdir -p "$out/cuda/lib64"
 out=$(realpath "$out")
 triple=aarch64-linux-gnu
-clang=(${CC:-clang-22} --target=$triple -fuse-ld=lld)
-clangxx=(${CXX:-clang++-22} --target=$triple -fuse-ld=lld)
+clang=("${CC:-clang-22}" "--target=$triple" -fuse-ld=lld)
+clangxx=("${CXX:-clang++-22}" "--target=$triple" -fuse-ld=lld)
 
 cmake --fresh -G Ninja -S . -B "$out/build" \
   -DMOE_RUNTIME_ONLY=ON -DMOE_ENABLE_CUDA=ON \

@@ -14,19 +14,12 @@ struct moe_rt {
 
 namespace {
 
-/// Runs `body(error)`, which returns success; no exception leaves.
-template <typename F> bool guarded(std::string &error, F body) {
-  try {
-    error.clear();
-    return body();
-  } catch (const std::exception &e) {
-    error = e.what();
-    return false;
-  }
-}
+using Getter = bool (Engine::*)(const std::string &, NamedTensor &,
+                                std::string &) const;
 
 bool checkCount(moe_rt *rt, const char *name, int64_t count) {
   int64_t elements = moe_rt_parameter_elements(rt, name);
+  rt->error.clear();
   if (elements < 0)
     rt->error = "the program has no parameter '" + std::string(name) + "'";
   else if (elements != count)
@@ -36,28 +29,21 @@ bool checkCount(moe_rt *rt, const char *name, int64_t count) {
   return rt->error.empty();
 }
 
-int get(moe_rt *rt, NamedTensor (Engine::*getter)(const std::string &) const,
-        const char *name, float *values, int64_t count) {
-  return !guarded(rt->error, [&] {
-    if (!checkCount(rt, name, count))
-      return false;
-    NamedTensor tensor = (rt->engine.get()->*getter)(name);
-    std::copy(tensor.values.begin(), tensor.values.end(), values);
-    return true;
-  });
+int get(moe_rt *rt, Getter getter, const char *name, float *values,
+        int64_t count) {
+  NamedTensor tensor;
+  if (!checkCount(rt, name, count) ||
+      !(rt->engine.get()->*getter)(name, tensor, rt->error))
+    return 1;
+  std::copy(tensor.values.begin(), tensor.values.end(), values);
+  return 0;
 }
 
 } // namespace
 
 const char *moe_rt_missing(void) {
   static thread_local std::string missing;
-  if (!guarded(missing,
-               [] {
-                 missing = missingForEngine();
-                 return true;
-               }) &&
-      missing.empty())
-    missing = "the machine can't be examined";
+  missing = missingForEngine();
   return missing.c_str();
 }
 
@@ -65,17 +51,13 @@ moe_rt *moe_rt_create(const char *json, size_t size,
                       const moe_rt_options *options, char *error,
                       size_t errorSize) {
   auto rt = std::make_unique<moe_rt>();
-  bool ok = guarded(rt->error, [&] {
-    moe_rt_options defaults{};
-    defaults.threads = 2;
-    defaults.poison = 1;
-    Table table;
-    if (fromJson(std::string(json, size), table, rt->error))
-      rt->engine =
-          createEngine(table, options ? *options : defaults, rt->error);
-    return rt->engine != nullptr;
-  });
-  if (ok)
+  moe_rt_options defaults{};
+  defaults.threads = 2;
+  defaults.poison = 1;
+  Table table;
+  if (fromJson(std::string(json, size), table, rt->error))
+    rt->engine = createEngine(table, options ? *options : defaults, rt->error);
+  if (rt->engine)
     return rt.release();
   if (error && errorSize) {
     size_t length = std::min(rt->error.size(), errorSize - 1);
@@ -109,21 +91,16 @@ int64_t moe_rt_parameter_elements(const moe_rt *rt, const char *name) {
 }
 
 int moe_rt_initialize(moe_rt *rt, uint64_t seed) {
-  return !guarded(rt->error, [&] {
-    rt->engine->initialize(seed);
-    return true;
-  });
+  return !rt->engine->initialize(seed, rt->error);
 }
 
 int moe_rt_set_parameter(moe_rt *rt, const char *name, const float *values,
                          int64_t count) {
-  return !guarded(rt->error, [&] {
-    if (!checkCount(rt, name, count))
-      return false;
-    return rt->engine->setParameter(
-        {name, *rt->engine->parameterShape(name), {values, values + count}},
-        rt->error);
-  });
+  return !checkCount(rt, name, count) ||
+         !rt->engine->setParameter({name,
+                                    *rt->engine->parameterShape(name),
+                                    {values, values + count}},
+                                   rt->error);
 }
 
 int moe_rt_get_parameter(moe_rt *rt, const char *name, float *values,
@@ -137,18 +114,15 @@ int moe_rt_get_gradient(moe_rt *rt, const char *name, float *values,
 }
 
 int moe_rt_load_weights(moe_rt *rt, const char *path) {
-  return !guarded(rt->error,
-                  [&] { return rt->engine->loadParameters(path, rt->error); });
+  return !rt->engine->loadParameters(path, rt->error);
 }
 
 int moe_rt_save_weights(moe_rt *rt, const char *path) {
-  return !guarded(rt->error,
-                  [&] { return rt->engine->saveParameters(path, rt->error); });
+  return !rt->engine->saveParameters(path, rt->error);
 }
 
 int moe_rt_save_gradients(moe_rt *rt, const char *path) {
-  return !guarded(rt->error,
-                  [&] { return rt->engine->saveGradients(path, rt->error); });
+  return !rt->engine->saveGradients(path, rt->error);
 }
 
 int64_t moe_rt_rank(const moe_rt *rt) { return rt->engine->rank(); }
@@ -161,27 +135,24 @@ int64_t moe_rt_token_count(const moe_rt *rt) {
 
 int moe_rt_random_tokens(moe_rt *rt, uint64_t seed, int64_t step,
                          int32_t *tokens) {
-  return !guarded(rt->error, [&] {
-    std::vector<int32_t> random = rt->engine->randomTokens(seed, step);
-    std::copy(random.begin(), random.end(), tokens);
-    return true;
-  });
+  rt->error.clear();
+  std::vector<int32_t> random = rt->engine->randomTokens(seed, step);
+  std::copy(random.begin(), random.end(), tokens);
+  return 0;
 }
 
 int moe_rt_step(moe_rt *rt, const int32_t *tokens, int64_t count, float *loss,
                 float *gradNorm) {
-  return !guarded(rt->error, [&] {
-    StepResult result;
-    if (count < 0) {
-      rt->error = "the number of tokens is negative";
-      return false;
-    }
-    if (!rt->engine->step({tokens, tokens + count}, result, rt->error))
-      return false;
-    if (loss)
-      *loss = result.loss;
-    if (gradNorm)
-      *gradNorm = result.gradNorm;
-    return true;
-  });
+  StepResult result;
+  if (count < 0) {
+    rt->error = "the number of tokens is negative";
+    return 1;
+  }
+  if (!rt->engine->step({tokens, tokens + count}, result, rt->error))
+    return 1;
+  if (loss)
+    *loss = result.loss;
+  if (gradNorm)
+    *gradNorm = result.gradNorm;
+  return 0;
 }

@@ -36,20 +36,26 @@ const Program &Engine::Impl::programOf(int64_t rank) const {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-void Engine::initialize(uint64_t seed) {
-  for (const std::string &name : impl->store->names())
-    impl->store->set(impl->store->initial(name, seed));
-  impl->store->resetOptimizer();
-  impl->steps = 0;
+/// New values: no moments, step 1 is next.
+static void restart(Engine::Impl &impl) {
+  impl.store->resetOptimizer();
+  impl.steps = 0;
+}
+
+bool Engine::initialize(uint64_t seed, std::string &error) {
+  return attempt(error, [&] {
+    for (const std::string &name : impl->store->names())
+      impl->store->set(impl->store->initial(name, seed));
+    restart(*impl);
+  });
 }
 
 bool Engine::setParameter(const NamedTensor &tensor, std::string &error) {
-  error = impl->store->set(tensor);
-  if (!error.empty())
-    return false;
-  impl->store->resetOptimizer();
-  impl->steps = 0;
-  return true;
+  return attempt(error, [&] {
+    error = impl->store->set(tensor);
+    if (error.empty())
+      restart(*impl);
+  });
 }
 
 /// Why these are not all parameters, each once; empty: they are.
@@ -69,63 +75,65 @@ static std::string checkAll(const ParameterStore &store,
 
 bool Engine::setParameters(const std::vector<NamedTensor> &tensors,
                            std::string &error) {
-  error = checkAll(*impl->store, tensors);
-  for (const NamedTensor &tensor : tensors)
-    if (error.empty())
-      error = impl->store->misfit(tensor);
-  if (!error.empty())
-    return false;
-  for (const NamedTensor &tensor : tensors)
-    impl->store->set(tensor);
-  impl->store->resetOptimizer();
-  impl->steps = 0;
-  return true;
+  return attempt(error, [&] {
+    error = checkAll(*impl->store, tensors);
+    for (const NamedTensor &tensor : tensors)
+      if (error.empty())
+        error = impl->store->misfit(tensor);
+    if (!error.empty())
+      return;
+    for (const NamedTensor &tensor : tensors)
+      impl->store->set(tensor);
+    restart(*impl);
+  });
 }
 
 bool Engine::loadParameters(const std::string &path, std::string &error) {
-  error.clear();
-  bool read = readSafetensors(
-      path,
-      [&](const std::vector<NamedTensor> &tensors) {
-        return checkAll(*impl->store, tensors);
-      },
-      [&](const NamedTensor &tensor) { return impl->store->set(tensor); },
-      error);
-  impl->store->resetOptimizer();
-  impl->steps = 0;
-  return read;
+  return attempt(error, [&] {
+    readSafetensors(
+        path,
+        [&](const std::vector<NamedTensor> &tensors) {
+          return checkAll(*impl->store, tensors);
+        },
+        [&](const NamedTensor &tensor) { return impl->store->set(tensor); },
+        error);
+    restart(*impl);
+  });
 }
 
-bool Engine::save(const std::string &path,
-                  NamedTensor (Engine::*get)(const std::string &) const,
-                  std::string &error) const {
-  error.clear();
-  const std::vector<std::string> &names = parameterNames();
-  size_t next = 0;
-  if (rank() == 0) {
-    std::vector<NamedTensor> shapes;
-    for (const std::string &name : names)
-      shapes.push_back({name, *parameterShape(name), {}});
-    writeSafetensors(
-        path, shapes,
-        [&](size_t i) {
-          next = i + 1;
-          return (this->*get)(names[i]).values;
-        },
-        error);
-  }
-  // The others send their parts, also of what can't be written any more.
-  for (; next < names.size(); ++next)
-    (this->*get)(names[next]);
-  return error.empty();
+/// ParameterStore's value or gradient.
+using Getter = NamedTensor (ParameterStore::*)(const std::string &) const;
+
+static bool save(const Engine::Impl &impl, Getter get, const std::string &path,
+                 std::string &error) {
+  return attempt(error, [&] {
+    const ParameterStore &store = *impl.store;
+    const std::vector<std::string> &names = store.names();
+    size_t next = 0;
+    if (impl.rank() == 0) {
+      std::vector<NamedTensor> shapes;
+      for (const std::string &name : names)
+        shapes.push_back({name, *store.shape(name), {}});
+      writeSafetensors(
+          path, shapes,
+          [&](size_t i) {
+            next = i + 1;
+            return (store.*get)(names[i]).values;
+          },
+          error);
+    }
+    // The others send their parts, also of what can't be written any more.
+    for (; next < names.size(); ++next)
+      (store.*get)(names[next]);
+  });
 }
 
 bool Engine::saveParameters(const std::string &path, std::string &error) const {
-  return save(path, &Engine::parameter, error);
+  return save(*impl, &ParameterStore::value, path, error);
 }
 
 bool Engine::saveGradients(const std::string &path, std::string &error) const {
-  return save(path, &Engine::gradient, error);
+  return save(*impl, &ParameterStore::gradient, path, error);
 }
 
 const std::vector<std::string> &Engine::parameterNames() const {
@@ -137,26 +145,44 @@ Engine::parameterShape(const std::string &name) const {
   return impl->store->shape(name);
 }
 
-NamedTensor Engine::parameter(const std::string &name) const {
-  return impl->store->value(name);
+static bool read(const ParameterStore &store, Getter get,
+                 const std::string &name, NamedTensor &tensor,
+                 std::string &error) {
+  return attempt(error, [&] {
+    if (store.shape(name))
+      tensor = (store.*get)(name);
+    else
+      error = "the program has no parameter '" + name + "'";
+  });
 }
 
-NamedTensor Engine::gradient(const std::string &name) const {
-  return impl->store->gradient(name);
+static bool readAll(const ParameterStore &store, Getter get,
+                    std::vector<NamedTensor> &tensors, std::string &error) {
+  return attempt(error, [&] {
+    tensors.clear();
+    for (const std::string &name : store.names())
+      tensors.push_back((store.*get)(name));
+  });
 }
 
-std::vector<NamedTensor> Engine::parameters() const {
-  std::vector<NamedTensor> tensors;
-  for (const std::string &name : parameterNames())
-    tensors.push_back(parameter(name));
-  return tensors;
+bool Engine::parameter(const std::string &name, NamedTensor &tensor,
+                       std::string &error) const {
+  return read(*impl->store, &ParameterStore::value, name, tensor, error);
 }
 
-std::vector<NamedTensor> Engine::gradients() const {
-  std::vector<NamedTensor> tensors;
-  for (const std::string &name : parameterNames())
-    tensors.push_back(gradient(name));
-  return tensors;
+bool Engine::gradient(const std::string &name, NamedTensor &tensor,
+                      std::string &error) const {
+  return read(*impl->store, &ParameterStore::gradient, name, tensor, error);
+}
+
+bool Engine::parameters(std::vector<NamedTensor> &tensors,
+                        std::string &error) const {
+  return readAll(*impl->store, &ParameterStore::value, tensors, error);
+}
+
+bool Engine::gradients(std::vector<NamedTensor> &tensors,
+                       std::string &error) const {
+  return readAll(*impl->store, &ParameterStore::gradient, tensors, error);
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,27 +212,29 @@ void Engine::Impl::writeInputs(RankMemory &memory, int64_t rank,
       memory.zero(rank, address, 4);
 }
 
+/// Why a step can't take them; empty: it can.
+static std::string checkTokens(const std::vector<int32_t> &tokens,
+                               int64_t expected, int64_t vocabulary) {
+  if (int64_t(tokens.size()) != expected)
+    return "a step takes " + std::to_string(expected) + " tokens, got " +
+           std::to_string(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= vocabulary)
+      return "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) +
+             ", the vocabulary has " + std::to_string(vocabulary);
+  return "";
+}
+
 bool Engine::step(const std::vector<int32_t> &tokens, StepResult &result,
                   std::string &error) {
-  error.clear();
-  int64_t expected = tokenCount();
-  std::string unset = impl->store->unset();
-  if (!unset.empty())
-    error = "parameter '" + unset + "' has no value yet";
-  else if (int64_t(tokens.size()) != expected)
-    error = "a step takes " + std::to_string(expected) + " tokens, got " +
-            std::to_string(tokens.size());
-  for (size_t i = 0; i < tokens.size() && error.empty(); ++i)
-    if (tokens[i] < 0 || tokens[i] >= impl->table.vocabulary)
-      error = "token " + std::to_string(i) + " is " +
-              std::to_string(tokens[i]) + ", the vocabulary has " +
-              std::to_string(impl->table.vocabulary);
-  if (!error.empty())
-    return false;
-  if (!impl->run(tokens, result, error))
-    return false;
-  ++impl->steps;
-  return true;
+  return attempt(error, [&] {
+    std::string unset = impl->store->unset();
+    error = unset.empty()
+                ? checkTokens(tokens, tokenCount(), impl->table.vocabulary)
+                : "parameter '" + unset + "' has no value yet";
+    if (error.empty() && impl->run(tokens, result, error))
+      ++impl->steps;
+  });
 }
 
 const std::map<std::string, int64_t> &Engine::sentBytes() const {

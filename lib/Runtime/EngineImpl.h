@@ -8,12 +8,24 @@
 
 namespace moert {
 
+/// Runs `body`, which may write `error`, as may what it throws: machines do
+/// when a call to them fails. True if neither did.
+template <typename F> bool attempt(std::string &error, F body) {
+  error.clear();
+  try {
+    body();
+  } catch (const std::exception &e) {
+    error = e.what();
+  }
+  return error.empty();
+}
+
 struct Engine::Impl {
   explicit Impl(const Table &table) : table(table) {}
   virtual ~Impl() = default;
 
-  /// Runs step number `steps` + 1 on tokens that fit. False and `error` if it
-  /// fails.
+  /// Runs step number `steps` + 1 on tokens that fit. False and `error`, or an
+  /// exception, if it fails.
   virtual bool run(const std::vector<int32_t> &tokens, StepResult &result,
                    std::string &error) = 0;
   virtual int64_t rank() const { return 0; }

@@ -108,25 +108,28 @@ std::unique_ptr<Engine>
 Engine::create(const Table &table, const EngineOptions &options,
                const std::map<std::string, GeneratedKernel> &generated,
                std::string &error) {
-  error.clear();
-  auto impl = std::make_unique<HostEngine>(table);
-  if (options.threads < 1)
-    error = "the engine needs at least one thread";
-  if (error.empty())
-    error = impl->check();
-  if (error.empty())
-    error = impl->findKernels(generated);
-  if (error.empty())
-    error = impl->allocate(options.poison);
-  if (error.empty()) {
-    impl->store = std::make_unique<ParameterStore>(impl->table, impl->memory);
-    error = impl->store->check();
-  }
-  if (!error.empty())
-    return nullptr;
-  impl->executor = std::make_unique<Executor>(impl->table, impl->memory.ranks,
-                                              impl->code, options);
-  return std::make_unique<Engine>(std::move(impl));
+  std::unique_ptr<Engine> engine;
+  attempt(error, [&] {
+    auto impl = std::make_unique<HostEngine>(table);
+    if (options.threads < 1)
+      error = "the engine needs at least one thread";
+    if (error.empty())
+      error = impl->check();
+    if (error.empty())
+      error = impl->findKernels(generated);
+    if (error.empty())
+      error = impl->allocate(options.poison);
+    if (error.empty()) {
+      impl->store = std::make_unique<ParameterStore>(impl->table, impl->memory);
+      error = impl->store->check();
+    }
+    if (!error.empty())
+      return;
+    impl->executor = std::make_unique<Executor>(impl->table, impl->memory.ranks,
+                                                impl->code, options);
+    engine = std::make_unique<Engine>(std::move(impl));
+  });
+  return engine;
 }
 
 /// The value of the last program that has it; its ranks hold the same.

@@ -125,21 +125,17 @@ int main(int argc, char **argv) {
   error = missingForEngine();
   if (!error.empty())
     return failed(argv[0], error, 3);
-  try {
-    moe_rt_options own{};
-    own.threads = int(options.threads);
-    own.order_seed = options.orderSeed;
-    own.poison = 1;
-    Table table;
-    std::unique_ptr<Engine> engine;
-    if (fromJson({moe_program.table, moe_program.table_size}, table, error))
-      engine = createEngine(table, programOptions(own), error);
-    if (engine && options.listKernels)
-      listKernels(*engine);
-    else if (engine)
-      error = train(*engine, options.run);
-  } catch (const std::exception &e) {
-    error = e.what();
-  }
+  moe_rt_options own{};
+  own.threads = int(options.threads);
+  own.order_seed = options.orderSeed;
+  own.poison = 1;
+  Table table;
+  std::unique_ptr<Engine> engine;
+  if (fromJson({moe_program.table, moe_program.table_size}, table, error))
+    engine = createEngine(table, programOptions(own), error);
+  if (engine && options.listKernels)
+    listKernels(*engine);
+  else if (engine)
+    error = train(*engine, options.run);
   return error.empty() ? 0 : failed(argv[0], error);
 }

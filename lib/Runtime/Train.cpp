@@ -55,9 +55,8 @@ std::string moert::checkOutputs(const TrainingRun &run) {
 
 std::string moert::train(Engine &engine, const TrainingRun &run) {
   std::string error;
-  if (run.weights.empty())
-    engine.initialize(run.seed);
-  else if (!engine.loadParameters(run.weights, error))
+  if (!(run.weights.empty() ? engine.initialize(run.seed, error)
+                            : engine.loadParameters(run.weights, error)))
     return error;
   size_t perStep = engine.tokenCount();
   std::vector<int32_t> tokens;

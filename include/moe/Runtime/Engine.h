@@ -41,6 +41,8 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
+/// A call that returns bool returns true, or false and why in `error`: a misuse
+/// as well as a machine or a peer that fails. No call throws.
 class Engine {
 public:
   /// Null and `error` if the table is not well-formed (checkTable), a kernel
@@ -56,9 +58,9 @@ public:
   /// element's index and the seed alone, so that every layout starts equal:
   /// normal(0, initStd) by counter (Random.h), or ones. This and the setters
   /// zero the optimizer's moments and start again at step 1.
-  void initialize(uint64_t seed);
-  /// Values by stored name; false and `error` if one is missing, unknown, or
-  /// of another shape.
+  bool initialize(uint64_t seed, std::string &error);
+  /// Values by stored name. Fails if one is missing, unknown, or of another
+  /// shape.
   bool setParameters(const std::vector<NamedTensor> &tensors,
                      std::string &error);
   /// The same from a .safetensors file, and all of them, or the gradients, to
@@ -78,15 +80,17 @@ public:
   /// summed over the ranks that hold the tensor, before the optimizer clips;
   /// taken from Parameter::gradient, so the table must reduce into another
   /// place than the accumulators.
-  std::vector<NamedTensor> parameters() const;
-  std::vector<NamedTensor> gradients() const;
-  /// One of them; `name` must be one of parameterNames().
-  NamedTensor parameter(const std::string &name) const;
-  NamedTensor gradient(const std::string &name) const;
+  bool parameters(std::vector<NamedTensor> &tensors, std::string &error) const;
+  bool gradients(std::vector<NamedTensor> &tensors, std::string &error) const;
+  /// One of them.
+  bool parameter(const std::string &name, NamedTensor &tensor,
+                 std::string &error) const;
+  bool gradient(const std::string &name, NamedTensor &tensor,
+                std::string &error) const;
 
   /// Tokens of one step: [samples of the global batch][sequence + 1] i32.
-  /// Runs the step. False and `error` if a parameter has no value yet, tokens
-  /// misfit, on deadlock (names the ops that wait), ranks that disagree on a
+  /// Runs the step. Fails if a parameter has no value yet, tokens misfit, on
+  /// deadlock (names the ops that wait), ranks that disagree on a
   /// collective, or overflow of a capacity (names layer and rows). A failed
   /// step stops at once and does not count; the optimizer runs after the last
   /// dispatch, so that an overflow changes no parameter.
@@ -113,10 +117,6 @@ public:
   explicit Engine(std::unique_ptr<Impl> impl);
 
 private:
-  bool save(const std::string &path,
-            NamedTensor (Engine::*get)(const std::string &) const,
-            std::string &error) const;
-
   std::unique_ptr<Impl> impl;
 };
 

@@ -272,10 +272,6 @@ void CudaEngine::sumOverProcesses(std::vector<float> &values) const {
 
 bool CudaEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
                      std::string &error) {
-  if (failed) {
-    error = "the engine has failed before";
-    return false;
-  }
   together([&] {
     writeInputs(*this, world.rank, tokens);
     error = interpreter->run();
@@ -305,12 +301,10 @@ bool CudaEngine::run(const std::vector<int32_t> &tokens, StepResult &result,
 std::unique_ptr<Engine> moert::createCudaEngine(const Table &table,
                                                 const CudaOptions &options,
                                                 std::string &error) {
-  error.clear();
-  try {
-    return std::make_unique<Engine>(
-        std::make_unique<CudaEngine>(table, options));
-  } catch (const std::exception &e) {
-    error = e.what();
-    return nullptr;
-  }
+  std::unique_ptr<Engine> engine;
+  attempt(error, [&] {
+    engine =
+        std::make_unique<Engine>(std::make_unique<CudaEngine>(table, options));
+  });
+  return engine;
 }

@@ -15,15 +15,16 @@ using namespace moert::test;
 std::string test::train(Engine &engine, Outcome &outcome) {
   std::string error;
   outcome.steps.clear();
-  engine.initialize(1);
+  if (!engine.initialize(1, error))
+    return error;
   for (int step = 0; step < 2; ++step) {
     StepResult result;
     if (!engine.step(engine.randomTokens(1, step), result, error))
       return error;
     outcome.steps.insert(outcome.steps.end(), {result.loss, result.gradNorm});
   }
-  outcome.gradients = engine.gradients();
-  return "";
+  engine.gradients(outcome.gradients, error);
+  return error;
 }
 
 /// Writes or reads all values, by fwrite or fread.

@@ -100,13 +100,7 @@ std::pair<Floats, std::string> exchange(HandMade &h, Engine &engine,
   // Five tokens a sample: four are the rank's tokens.
   std::vector<int32_t> tokens = {counts[0], counts[1], 0, 0, 0,
                                  counts[2], counts[3], 0, 0, 0};
-  StepResult result;
-  std::string error;
-  Floats all;
-  if (engine.step(tokens, result, error))
-    for (const NamedTensor &tensor : engine.gradients())
-      all.insert(all.end(), tensor.values.begin(), tensor.values.end());
-  return {all, error};
+  return HandMade::step(engine, tokens);
 }
 
 TEST(Collectives, AllToAllMovesRowsByCounts) {

@@ -1,6 +1,7 @@
 //===- EngineTest.cpp - Creation, inputs, parameters ----------------------===//
 
 #include "HandMade.h"
+#include "lib/Runtime/EngineImpl.h"
 
 #include <cmath>
 
@@ -81,8 +82,8 @@ TEST(Engine, WritesMicroBatches) {
   StepResult result;
   std::string error;
   ASSERT_TRUE(engine->step(tokens, result, error)) << error;
-  EXPECT_EQ(engine->gradient("r0").values, Floats({2, 5, 62, 65}));
-  EXPECT_EQ(engine->gradient("r1").values, Floats({32, 35, 92, 95}));
+  EXPECT_EQ(gradient(*engine, "r0"), Floats({2, 5, 62, 65}));
+  EXPECT_EQ(gradient(*engine, "r1"), Floats({32, 35, 92, 95}));
 
   tokens[5] = 100;
   EXPECT_FALSE(engine->step(tokens, result, error));
@@ -189,7 +190,8 @@ TEST(Parameters, RoundTripThroughMasterShards) {
   ASSERT_TRUE(engine->setParameters(values, error)) << error;
   EXPECT_EQ(engine->parameterNames(),
             std::vector<std::string>({"d", "e0", "e1", "e2", "e3"}));
-  std::vector<NamedTensor> back = engine->parameters();
+  std::vector<NamedTensor> back;
+  ASSERT_TRUE(engine->parameters(back, error)) << error;
   ASSERT_EQ(back.size(), values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     EXPECT_EQ(back[i].name, values[i].name);
@@ -206,12 +208,12 @@ TEST(Parameters, RoundToBfloat16) {
   // A tie goes to even, infinities and signs stay, NaN is no infinity.
   ASSERT_TRUE(engine->setParameter(
       {"d", {3}, {1.00390625f, 1.01171875f, -0.0f}}, error));
-  Floats d = engine->parameter("d").values;
+  Floats d = parameter(*engine, "d");
   EXPECT_EQ(d, Floats({1.0f, 1.015625f, -0.0f}));
   EXPECT_TRUE(std::signbit(d[2]));
   ASSERT_TRUE(
       engine->setParameter({"d", {3}, {3.4e38f, -INFINITY, NAN}}, error));
-  d = engine->parameter("d").values;
+  d = parameter(*engine, "d");
   EXPECT_EQ(d[0], INFINITY);
   EXPECT_EQ(d[1], -INFINITY);
   EXPECT_TRUE(std::isnan(d[2]));
@@ -227,14 +229,15 @@ TEST(Parameters, InitializationDependsOnNameIndexSeedOnly) {
     return table;
   };
   auto one = makeEngine(whole()), four = makeEngine(sharded(ElementType::F32));
-  one->initialize(7);
-  four->initialize(7);
+  std::string error;
+  ASSERT_TRUE(one->initialize(7, error)) << error;
+  ASSERT_TRUE(four->initialize(7, error)) << error;
   for (const std::string &name : one->parameterNames())
-    EXPECT_EQ(one->parameter(name).values, four->parameter(name).values);
-  EXPECT_NE(one->parameter("e0").values, one->parameter("e1").values);
-  Floats before = one->parameter("d").values;
-  one->initialize(8);
-  EXPECT_NE(one->parameter("d").values, before);
+    EXPECT_EQ(parameter(*one, name), parameter(*four, name));
+  EXPECT_NE(parameter(*one, "e0"), parameter(*one, "e1"));
+  Floats before = parameter(*one, "d");
+  ASSERT_TRUE(one->initialize(8, error)) << error;
+  EXPECT_NE(parameter(*one, "d"), before);
 }
 
 TEST(Parameters, InitializationIsNormal) {
@@ -248,9 +251,10 @@ TEST(Parameters, InitializationIsNormal) {
   p.parameters[1].init = 0;
   p.parameters[1].address = (1 << 20) - 64;
   auto engine = makeEngine(table);
-  engine->initialize(1);
+  std::string error;
+  ASSERT_TRUE(engine->initialize(1, error)) << error;
   double sum = 0, squares = 0, within = 0;
-  for (float v : engine->parameter("d").values) {
+  for (float v : parameter(*engine, "d")) {
     sum += v;
     squares += double(v) * v;
     within += std::abs(v) < 0.5;
@@ -258,7 +262,7 @@ TEST(Parameters, InitializationIsNormal) {
   EXPECT_NEAR(sum / 1e5, 0, 0.01);
   EXPECT_NEAR(std::sqrt(squares / 1e5), 0.5, 0.005);
   EXPECT_NEAR(within / 1e5, 0.6827, 0.01);
-  EXPECT_EQ(engine->parameter("e2").values, Floats({1, 1}));
+  EXPECT_EQ(parameter(*engine, "e2"), Floats({1, 1}));
 }
 
 TEST(Parameters, GradientsAddOverTheRanksThatHoldThem) {
@@ -272,8 +276,8 @@ TEST(Parameters, GradientsAddOverTheRanksThatHoldThem) {
   std::string error;
   ASSERT_TRUE(engine->setParameter({"d", {3}, {1, 2, 3}}, error));
   ASSERT_TRUE(engine->setParameter({"e2", {2}, {5, 6}}, error));
-  EXPECT_EQ(engine->gradient("d").values, Floats({4, 8, 12}));
-  EXPECT_EQ(engine->gradient("e2").values, Floats({10, 12}));
+  EXPECT_EQ(gradient(*engine, "d"), Floats({4, 8, 12}));
+  EXPECT_EQ(gradient(*engine, "e2"), Floats({10, 12}));
 }
 
 TEST(Parameters, RandomTokensAreInTheVocabulary) {
@@ -293,6 +297,93 @@ TEST(Parameters, RandomTokensAreInTheVocabulary) {
   EXPECT_EQ(engine->randomTokens(3, 0), tokens);
   EXPECT_NE(engine->randomTokens(3, 1), tokens);
   EXPECT_NE(engine->randomTokens(4, 0), tokens);
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+/// A machine that is lost at one access to its memory. It has the first rank;
+/// the other processes add nothing.
+struct FailingMachine : Engine::Impl, RankMemory {
+  using Impl::Impl;
+
+  bool run(const std::vector<int32_t> &tokens, StepResult &result,
+           std::string &error) override {
+    writeInputs(*this, 0, tokens);
+    return true;
+  }
+  std::string implementation(uint32_t) const override { return ""; }
+  bool has(int64_t rank) const override { return rank == 0; }
+  void read(int64_t, int64_t address, void *to, int64_t bytes) const override {
+    access();
+    std::memcpy(to, arena.data() + address, bytes);
+  }
+  void write(int64_t, int64_t address, const void *from,
+             int64_t bytes) override {
+    access();
+    std::memcpy(arena.data() + address, from, bytes);
+  }
+  void zero(int64_t, int64_t address, int64_t bytes) override {
+    access();
+    std::memset(arena.data() + address, 0, bytes);
+  }
+  void sumOverProcesses(std::vector<float> &) const override { access(); }
+
+  void access() const {
+    if (left-- == 0)
+      throw std::runtime_error("the device is lost");
+  }
+
+  std::vector<char> arena = std::vector<char>(1024);
+  mutable int left = -1;
+};
+
+TEST(Failures, AreReturnedByEveryCall) {
+  Table table = sharded(ElementType::BF16);
+  table.programs[0].loss = 512;
+  auto owned = std::make_unique<FailingMachine>(table);
+  FailingMachine &machine = *owned;
+  machine.store = std::make_unique<ParameterStore>(machine.table, machine);
+  Engine engine(std::move(owned));
+  std::string error, file = testing::TempDir() + "lost.safetensors";
+  ASSERT_TRUE(engine.initialize(1, error)) << error;
+  ASSERT_TRUE(engine.saveParameters(file, error)) << error;
+  NamedTensor tensor;
+  std::vector<NamedTensor> tensors, all;
+  ASSERT_TRUE(engine.parameters(all, error)) << error;
+  StepResult result;
+  const std::pair<const char *, std::function<bool()>> calls[] = {
+      {"initialize", [&] { return engine.initialize(1, error); }},
+      {"setParameters", [&] { return engine.setParameters(all, error); }},
+      {"setParameter", [&] { return engine.setParameter(all[1], error); }},
+      {"loadParameters", [&] { return engine.loadParameters(file, error); }},
+      {"saveParameters", [&] { return engine.saveParameters(file, error); }},
+      {"saveGradients", [&] { return engine.saveGradients(file, error); }},
+      {"parameter", [&] { return engine.parameter("d", tensor, error); }},
+      {"gradient", [&] { return engine.gradient("d", tensor, error); }},
+      {"parameters", [&] { return engine.parameters(tensors, error); }},
+      {"gradients", [&] { return engine.gradients(tensors, error); }},
+      {"step", [&] {
+         std::vector<int32_t> tokens(engine.tokenCount());
+         return engine.step(tokens, result, error);
+       }}};
+  for (auto &[name, call] : calls) {
+    SCOPED_TRACE(name);
+    // Lost at the first access, the second, ..., after the last.
+    int access = 0;
+    for (;; ++access) {
+      machine.left = access;
+      if (call())
+        break;
+      EXPECT_EQ(error, "the device is lost");
+    }
+    EXPECT_EQ(error, "");
+    EXPECT_GT(access, 0);
+    EXPECT_GE(machine.left, 0);
+  }
+  EXPECT_FALSE(engine.parameter("x", tensor, error));
+  EXPECT_EQ(error, "the program has no parameter 'x'");
 }
 
 } // namespace

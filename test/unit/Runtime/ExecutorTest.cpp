@@ -182,13 +182,13 @@ TEST(Executor, TilesRunOnceOnAnyThread) {
       options.orderSeed = seed;
       auto engine = Engine::create(h.table, options, {}, error);
       ASSERT_TRUE(engine) << error;
-      engine->initialize(1);
+      EXPECT_TRUE(engine->initialize(1, error)) << error;
       StepResult result;
       ASSERT_TRUE(engine->step({0, 0}, result, error)) << error;
-      Floats in = engine->parameter("r0").values;
+      Floats in = parameter(*engine, "r0");
       for (float &v : in)
         v += v;
-      EXPECT_EQ(engine->gradient("r0").values, in);
+      EXPECT_EQ(gradient(*engine, "r0"), in);
     }
 }
 

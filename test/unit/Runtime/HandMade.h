@@ -18,6 +18,22 @@
 
 namespace moert::test {
 
+inline std::vector<float> parameter(const Engine &engine,
+                                    const std::string &name) {
+  NamedTensor tensor;
+  std::string error;
+  EXPECT_TRUE(engine.parameter(name, tensor, error)) << error;
+  return tensor.values;
+}
+
+inline std::vector<float> gradient(const Engine &engine,
+                                   const std::string &name) {
+  NamedTensor tensor;
+  std::string error;
+  EXPECT_TRUE(engine.gradient(name, tensor, error)) << error;
+  return tensor.values;
+}
+
 inline constexpr int64_t kIn = 0, kOut = 15, kHost = 16, kSlots = 20;
 
 class HandMade {
@@ -137,15 +153,21 @@ public:
         engine.setParameter({"r" + std::to_string(rank), {4}, values}, error))
         << error;
   }
-  /// Runs one step; returns the outputs of all ranks, or the error.
-  std::pair<std::vector<float>, std::string> step(Engine &engine) {
+  /// Runs a step; returns the outputs of all ranks, or the error.
+  static std::pair<std::vector<float>, std::string>
+  step(Engine &engine, const std::vector<int32_t> &tokens) {
     StepResult result;
     std::string error;
+    std::vector<NamedTensor> gradients;
     std::vector<float> all;
-    if (engine.step(std::vector<int32_t>(engine.tokenCount()), result, error))
-      for (const NamedTensor &tensor : engine.gradients())
+    if (engine.step(tokens, result, error) &&
+        engine.gradients(gradients, error))
+      for (const NamedTensor &tensor : gradients)
         all.insert(all.end(), tensor.values.begin(), tensor.values.end());
     return {all, error};
+  }
+  static std::pair<std::vector<float>, std::string> step(Engine &engine) {
+    return step(engine, std::vector<int32_t>(engine.tokenCount()));
   }
   std::vector<float> outputs(int threads = 1, uint64_t orderSeed = 0) {
     auto [values, error] = step(*engine(threads, orderSeed));

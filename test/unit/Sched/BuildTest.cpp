@@ -54,7 +54,7 @@ protected:
     std::vector<moert::StepResult> results;
     if (!engine)
       return results;
-    engine->initialize(1);
+    EXPECT_TRUE(engine->initialize(1, error)) << error;
     for (int step = 0; step < 3; ++step) {
       moert::StepResult result;
       EXPECT_TRUE(engine->step(engine->randomTokens(1, step), result, error))
@@ -84,7 +84,7 @@ protected:
     EXPECT_TRUE(engine) << error;
     if (!engine)
       return outcome;
-    engine->initialize(1);
+    EXPECT_TRUE(engine->initialize(1, error)) << error;
     for (int step = 0; step < 2; ++step) {
       moert::StepResult result;
       EXPECT_TRUE(engine->step(engine->randomTokens(1, step), result, error))
@@ -92,7 +92,7 @@ protected:
       outcome.losses.push_back(result.loss);
       outcome.norms.push_back(result.gradNorm);
     }
-    outcome.parameters = engine->parameters();
+    EXPECT_TRUE(engine->parameters(outcome.parameters, error)) << error;
     return outcome;
   }
 

@@ -214,7 +214,7 @@ TEST_F(FormulasTest, BytesThatTheEngineSends) {
     std::string error;
     auto engine = moert::Engine::create(table, {}, {}, error);
     ASSERT_TRUE(engine) << error;
-    engine->initialize(1);
+    EXPECT_TRUE(engine->initialize(1, error)) << error;
     moert::StepResult result;
     ASSERT_TRUE(engine->step(engine->randomTokens(1, 0), result, error))
         << error;

@@ -49,7 +49,8 @@ Outcome run(const Table &table, uint64_t order) {
   auto engine = moert::Engine::create(table, options, {}, outcome.error);
   if (!engine)
     return outcome;
-  engine->initialize(1);
+  if (!engine->initialize(1, outcome.error))
+    return outcome;
   auto append = [&](const float *values, size_t count) {
     size_t at = outcome.bits.size();
     outcome.bits.resize(at + count);
@@ -61,7 +62,11 @@ Outcome run(const Table &table, uint64_t order) {
       return outcome;
     append(&result.loss, 1);
     append(&result.gradNorm, 1);
-    for (const auto &tensors : {engine->parameters(), engine->gradients()})
+    std::vector<moert::NamedTensor> parameters, gradients;
+    if (!engine->parameters(parameters, outcome.error) ||
+        !engine->gradients(gradients, outcome.error))
+      return outcome;
+    for (const auto &tensors : {parameters, gradients})
       for (const moert::NamedTensor &tensor : tensors)
         append(tensor.values.data(), tensor.values.size());
   }

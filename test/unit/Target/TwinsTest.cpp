@@ -26,7 +26,8 @@ TEST(Twins, ListKernelsWithTheirRanges) {
 
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
-  ASSERT_TRUE(mlir::succeeded(mlir::moe::emitTwinObject(module.get(), "", stream)));
+  ASSERT_TRUE(
+      mlir::succeeded(mlir::moe::emitTwinObject(module.get(), "", stream)));
   auto jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
   llvm::cantFail(jit->addObjectFile(
       llvm::MemoryBuffer::getMemBufferCopy(stream.str(), "twins.o")));
