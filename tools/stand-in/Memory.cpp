@@ -12,7 +12,8 @@
 namespace standin {
 namespace {
 
-constexpr size_t kPage = 4096;
+/// The largest of a host's pages, Arm's.
+constexpr size_t kPage = 65536;
 constexpr size_t kRegion = size_t(512) << 30;
 constexpr int kPoison = 0xff;
 constexpr size_t kPoisonBytes = size_t(4) << 20;
