@@ -78,10 +78,11 @@ inline constexpr double kDeviceOrderBf16 = 8e-3;
 /// steps: the same formulas with sums in another order.
 inline constexpr double kCudaLoss = 1e-6;
 inline constexpr double kCudaNorm = 1e-5;
-inline constexpr double kCudaGradient = 1e-5;
 /// AdamW divides by the square root of a small number: a parameter whose
 /// gradient is near zero moves by up to the learning rate either way.
 inline constexpr double kCudaWeights = 1e-3;
+/// Of the second step, at weights that the first one moved so: at most 1.8e-5.
+inline constexpr double kCudaGradient = 5e-5;
 /// The same in bf16: roundings that fall to the other side, and cuDNN's own.
 inline constexpr double kCudaLossBf16 = 1e-3;
 inline constexpr double kCudaNormBf16 = 2e-3;
