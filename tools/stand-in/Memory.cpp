@@ -41,7 +41,7 @@ bool mapPoison(uintptr_t begin, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kPoisonBytes)
     if (::mmap(reinterpret_cast<void *>(begin + at),
                std::min(kPoisonBytes, bytes - at), PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_FIXED, file, 0) == MAP_FAILED)
+               MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED)
       return false;
   return true;
 }
