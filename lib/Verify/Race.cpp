@@ -7,13 +7,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "Flat.h"
+#include "moe/Table/HostValues.h"
 
 using namespace moert;
 using namespace moert::verifier;
 
 namespace {
 
-enum Reason { Uninitialised, NotYetWritten, NotYetRead, WrittenTwice, Alias };
+enum Reason {
+  Uninitialised,
+  NotYetWritten,
+  NotYetRead,
+  WrittenTwice,
+  Alias,
+  UnknownRows
+};
 
 /// Positions on a stream; others for what no op wrote.
 constexpr int32_t kBeforeStep = -1, kNever = -2;
@@ -185,9 +193,36 @@ private:
   uint32_t stream = 0;
 };
 
+/// The host launches a product for each expert: in issue order, it must have
+/// read their rows before.
+void proveRowsKnown(const FlatProgram &program, Faults &faults) {
+  const ScheduleView &view = program.view;
+  HostValues values;
+  // Which values does not matter.
+  std::vector<int32_t> read;
+  program.forEachOp([&](int32_t index, int32_t call, const Op &op,
+                        const FlatOperand *, const FlatOperand *) {
+    if (op.kind == OpKind::Launch && op.operands.size() > 2 &&
+        isGroupedProduct(view.table().kernels[op.kernel]) &&
+        !values.find(view.range(call, op.operands[2])))
+      faults.add(Proof::Race, UnknownRows, {&program, index}, {}, [&] {
+        return program.describe(index) +
+               " takes the rows of its experts from the host, which has not "
+               "read them; a sched.host_read of them, or of the counts that "
+               "they are sums of, must come before (" +
+               program.describeRanks() + ")";
+      });
+    if (op.kind == OpKind::HostRead)
+      read.resize(op.operands[0].elements());
+    values.follow(view, call, uint32_t(index - view.firstOpOf(call)),
+                  read.data());
+  });
+}
+
 } // namespace
 
 void verifier::proveNoRace(const FlatProgram &program,
                            const HappensBefore &order, Faults &faults) {
   Sweep(program, order, faults).run();
+  proveRowsKnown(program, faults);
 }

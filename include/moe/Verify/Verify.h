@@ -2,12 +2,14 @@
 //
 // verify() accepts a table only if, for the whole job:
 //   race       every read is after its write and before the next write of the
-//              same bytes, by issue order, streams and events
+//              same bytes, by issue order, streams and events; the host has
+//              read the rows of a grouped product before it issues that
 //   agreement  the ranks of a communicator issue the same collectives in the
 //              same order, sends meet receives, nothing waits in a cycle
 //   memory     every arena fits the limit
-//   capture    no host read, no host operand, and no collective interleaved
-//              with eager ones of its communicator, within a captured range
+//   capture    no host read, no host operand, no grouped product, and no
+//              collective interleaved with eager ones of its communicator,
+//              within a captured range
 //   value      loss, gradients and parameters carry the same symbolic value
 //              as the serial program
 //

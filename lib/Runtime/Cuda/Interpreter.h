@@ -10,9 +10,9 @@
 #define MOE_LIB_RUNTIME_CUDA_INTERPRETER_H
 
 #include "Communicators.h"
-#include "HostValues.h"
 #include "Launcher.h"
 #include "Profile.h"
+#include "moe/Table/HostValues.h"
 
 #include <unordered_map>
 

@@ -9,12 +9,14 @@ def SchedVerify : Pass<"sched-verify", "::mlir::ModuleOp"> {
     Closes the phase `sched`. Tabulates the module's `sched.job` (addresses
     that it leaves out are planned) and runs the proofs over the table:
 
-    * **race**: every read is after its write, every reuse after the last use
+    * **race**: every read is after its write, every reuse after the last use,
+      every grouped product after the `sched.host_read` of its rows
     * **agreement**: ranks issue the same collectives in the same order, sends
       meet receives, nothing waits in a cycle
     * **memory**: every arena fits the limit
-    * **capture**: a graph holds no host read and no collective that eager ones
-      of its communicator interleave with
+    * **capture**: a graph holds no host read, no grouped product, which the
+      host launches by rows that it knows, and no collective that eager ones of
+      its communicator interleave with
     * **value**: loss, gradients and parameters are those of the serial program
 
     Each fault is an error at its op, with a note at the other op of the pair:

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_LIB_RUNTIME_CUDA_HOSTVALUES_H
-#define MOE_LIB_RUNTIME_CUDA_HOSTVALUES_H
+#ifndef MOE_TABLE_HOSTVALUES_H
+#define MOE_TABLE_HOSTVALUES_H
 
 #include "moe/Table/ScheduleView.h"
 
@@ -18,7 +18,7 @@
 #include <map>
 #include <memory>
 
-namespace moert::cuda {
+namespace moert {
 
 class HostValues {
 public:
@@ -34,8 +34,8 @@ public:
   void overwrite(Range range);
   /// The host has read the range.
   void set(Range range, const int32_t *values);
-  /// local_rows was issued: `rows` are sums of `counts` over `ranks` ranks.
-  /// The counts may be read later.
+  /// local_rows was issued: `rows` are sums of `counts` over `ranks` ranks, if
+  /// there are as many. The counts may be read later.
   void derive(Range counts, int64_t ranks, Range rows);
   /// Values of the range, null: not known.
   const std::vector<int32_t> *find(Range range);
@@ -63,6 +63,6 @@ private:
 void checkRows(const ScheduleView &view,
                const std::function<bool(uint32_t tmpl, uint32_t local)> &takes);
 
-} // namespace moert::cuda
+} // namespace moert
 
-#endif // MOE_LIB_RUNTIME_CUDA_HOSTVALUES_H
+#endif // MOE_TABLE_HOSTVALUES_H

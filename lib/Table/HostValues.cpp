@@ -1,11 +1,10 @@
 //===- HostValues.cpp - What the host knows of device memory --------------===//
 
-#include "HostValues.h"
+#include "moe/Table/HostValues.h"
 
 #include <stdexcept>
 
 using namespace moert;
-using namespace moert::cuda;
 
 void HostValues::overwrite(Range range) {
   auto at = entries.upper_bound(range.begin);
@@ -37,6 +36,9 @@ void HostValues::derive(Range counts, int64_t ranks, Range rows) {
   std::shared_ptr<Version> source = versionOf(counts);
   overwrite(rows);
   std::shared_ptr<Version> version = versionOf(rows);
+  if (ranks < 1 || source->size % ranks ||
+      source->size / ranks != version->size)
+    return;
   version->counts = source;
   version->ranks = ranks;
 }
@@ -79,8 +81,10 @@ void HostValues::follow(const ScheduleView &view, int64_t call, uint32_t local,
   if (op.kind != OpKind::Launch)
     return;
   const Kernel &kernel = view.table().kernels[op.kernel];
-  if (kernel.op == "local_rows")
-    derive(rangeOf(0), int64_t(kernel.attributes.at("ranks")), rangeOf(1));
+  auto ranks = kernel.attributes.find("ranks");
+  if (kernel.op == "local_rows" && ranks != kernel.attributes.end() &&
+      op.operands.size() == 2)
+    derive(rangeOf(0), int64_t(ranks->second), rangeOf(1));
 }
 
 const std::vector<int32_t> &HostValues::rowsOf(const ScheduleView &view,
@@ -96,7 +100,7 @@ const std::vector<int32_t> &HostValues::rowsOf(const ScheduleView &view,
   return *rows;
 }
 
-void moert::cuda::checkRows(
+void moert::checkRows(
     const ScheduleView &view,
     const std::function<bool(uint32_t tmpl, uint32_t local)> &takes) {
   HostValues values;

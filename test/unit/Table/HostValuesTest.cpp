@@ -2,11 +2,10 @@
 // nothing of what was written since. A program whose products take rows that it
 // does not know is found before it runs.
 
-#include "lib/Runtime/Cuda/HostValues.h"
+#include "moe/Table/HostValues.h"
 #include "gtest/gtest.h"
 
 using namespace moert;
-using namespace moert::cuda;
 
 namespace {
 
