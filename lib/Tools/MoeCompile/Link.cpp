@@ -126,6 +126,9 @@ std::string mlir::moe::link(const LinkJob &job) {
       !fs::exists(below(runtimeFolder(), "libMoeRtCuda.a")))
     return "this build has no CUDA runtime: configure it where the CUDA "
            "toolkit is";
+  // A device would be replaced by the program.
+  if (fs::exists(job.output) && !fs::is_regular_file(job.output))
+    return job.output + ": is there and is no file";
   SmallString<128> temporary;
   if (std::error_code code = fs::createUniqueFile(
           job.output + ".%%%%%%", temporary, fs::all_read | fs::all_write))
