@@ -90,14 +90,20 @@ bool Engine::setParameters(const std::vector<NamedTensor> &tensors,
 
 bool Engine::loadParameters(const std::string &path, std::string &error) {
   return attempt(error, [&] {
+    bool taken = false;
     readSafetensors(
         path,
         [&](const std::vector<NamedTensor> &tensors) {
           return checkAll(*impl->store, tensors);
         },
-        [&](const NamedTensor &tensor) { return impl->store->set(tensor); },
+        [&](const NamedTensor &tensor) {
+          taken = true;
+          return impl->store->set(tensor);
+        },
         error);
-    restart(*impl);
+    // A file that can't be taken changes nothing.
+    if (taken)
+      restart(*impl);
   });
 }
 
@@ -128,8 +134,15 @@ static bool save(const Engine::Impl &impl, Getter get, const std::string &path,
   });
 }
 
+/// Empty, or which parameter has none.
+static std::string checkValues(const ParameterStore &store) {
+  std::string unset = store.unset();
+  return unset.empty() ? "" : "parameter '" + unset + "' has no value yet";
+}
+
 bool Engine::saveParameters(const std::string &path, std::string &error) const {
-  return save(*impl, &ParameterStore::value, path, error);
+  error = checkValues(*impl->store);
+  return error.empty() && save(*impl, &ParameterStore::value, path, error);
 }
 
 bool Engine::saveGradients(const std::string &path, std::string &error) const {
@@ -228,10 +241,9 @@ static std::string checkTokens(const std::vector<int32_t> &tokens,
 bool Engine::step(const std::vector<int32_t> &tokens, StepResult &result,
                   std::string &error) {
   return attempt(error, [&] {
-    std::string unset = impl->store->unset();
-    error = unset.empty()
-                ? checkTokens(tokens, tokenCount(), impl->table.vocabulary)
-                : "parameter '" + unset + "' has no value yet";
+    error = checkValues(*impl->store);
+    if (error.empty())
+      error = checkTokens(tokens, tokenCount(), impl->table.vocabulary);
     if (error.empty() && impl->run(tokens, result, error))
       ++impl->steps;
   });

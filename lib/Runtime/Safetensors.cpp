@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <stdexcept>
@@ -158,7 +159,8 @@ std::vector<Entry> readEntries(std::ifstream &file) {
   uint64_t fileBytes = size, headerBytes;
   if (fileBytes < sizeof(headerBytes))
     throw Failure("is too short for the length of a header");
-  file.read(reinterpret_cast<char *>(&headerBytes), sizeof(headerBytes));
+  if (!file.read(reinterpret_cast<char *>(&headerBytes), sizeof(headerBytes)))
+    throw Failure("cannot be read");
   fileBytes -= sizeof(headerBytes);
   if (headerBytes > fileBytes)
     throw Failure("the header of " + std::to_string(headerBytes) +
@@ -320,8 +322,13 @@ std::string makeHeader(const std::vector<NamedTensor> &tensors) {
 class NewFile {
 public:
   explicit NewFile(const std::string &path)
-      : path(path), temporary(path + "." + std::to_string(getpid()) + ".tmp"),
-        file(temporary, std::ios::binary) {
+      : path(path), temporary(path + "." + std::to_string(getpid()) + ".tmp") {
+    std::error_code ignored;
+    // A device would be replaced by the file.
+    if (std::filesystem::exists(path, ignored) &&
+        !std::filesystem::is_regular_file(path, ignored))
+      throw Failure("is there and is no file");
+    file.open(temporary, std::ios::binary);
     if (!file)
       throw Failure(std::strerror(errno));
   }

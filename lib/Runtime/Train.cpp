@@ -46,6 +46,9 @@ std::string moert::checkOutputs(const TrainingRun &run) {
       return flag + path + ": '" + folder.string() + "' is no folder";
     if (fs::is_directory(path, ignored))
       return flag + path + ": is a folder; name a file in it";
+    // It would be replaced.
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
+      return flag + path + ": is there and is no file";
   }
   if (!run.save.empty() && run.save == run.saveGradients)
     return "--save and --save-gradients both name '" + run.save +

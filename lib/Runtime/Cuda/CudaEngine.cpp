@@ -73,8 +73,10 @@ std::string moert::missingForCuda() {
   World world;
   std::string error;
   int capability = 0;
-  if (readWorld(world, error))
-    findDevice(world, capability, error);
+  // A wrong environment is no lack of the machine: the engine names it.
+  if (!readWorld(world, error))
+    return "";
+  findDevice(world, capability, error);
   return error;
 }
 

@@ -48,8 +48,10 @@ static std::string runtimeFolder() {
 
 /// The compiler driver that built the runtime, or another one.
 static std::string compiler() {
-  if (auto named = llvm::sys::Process::GetEnv("CXX"))
-    return *named;
+  if (auto named = llvm::sys::Process::GetEnv("CXX")) {
+    auto found = llvm::sys::findProgramByName(*named);
+    return found ? *found : *named;
+  }
   for (StringRef name : {MOE_CXX_COMPILER, "clang++-22", "clang++", "c++"})
     if (auto found = llvm::sys::findProgramByName(name))
       return *found;
@@ -61,7 +63,7 @@ std::vector<std::string> mlir::moe::linkLine(const LinkJob &job) {
   if (job.shared)
     line.insert(line.end(), {"-shared", "-fPIC"});
   line.insert(line.end(), job.objects.begin(), job.objects.end());
-  std::string folder = job.elsewhere ? "$MOE_RUNTIME" : runtimeFolder();
+  std::string folder = job.elsewhere ? "\"$MOE_RUNTIME\"" : runtimeFolder();
   auto add = [&](StringRef library) {
     line.push_back(below(folder, ("lib" + library + ".a").str()));
   };
@@ -89,7 +91,7 @@ std::vector<std::string> mlir::moe::linkLine(const LinkJob &job) {
     // Shared libraries, never libcuda: without a driver the program itself
     // says so. RUNPATH lets LD_LIBRARY_PATH come first.
     std::string libraries =
-        below(job.elsewhere ? "$CUDA_HOME" : job.toolkit, "lib64");
+        below(job.elsewhere ? "\"$CUDA_HOME\"" : job.toolkit, "lib64");
     line.insert(line.end(), {"-L" + libraries, "-lcudart", "-lcublasLt",
                              "-lcudnn", "-lnccl", "-ldl",
                              "-Wl,--enable-new-dtags,-rpath," + libraries});
@@ -98,11 +100,35 @@ std::vector<std::string> mlir::moe::linkLine(const LinkJob &job) {
   return line;
 }
 
+/// The word as a shell reads it.
+static std::string quoted(StringRef word) {
+  if (llvm::all_of(word, [](char c) {
+        return llvm::isAlnum(c) || StringRef("_-+./,:=@%").contains(c);
+      }))
+    return word.str();
+  std::string result = "'";
+  for (char c : word)
+    result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+std::string mlir::moe::linkScript(const LinkJob &job) {
+  LinkJob words = job;
+  for (std::string &object : words.objects)
+    object = quoted(object);
+  words.output = quoted(job.output);
+  words.toolkit = quoted(job.toolkit);
+  return llvm::join(linkLine(words), " ");
+}
+
 std::string mlir::moe::link(const LinkJob &job) {
   if (job.runtime == LinkJob::Runtime::Cuda &&
       !fs::exists(below(runtimeFolder(), "libMoeRtCuda.a")))
     return "this build has no CUDA runtime: configure it where the CUDA "
            "toolkit is";
+  // A device would be replaced by the program.
+  if (fs::exists(job.output) && !fs::is_regular_file(job.output))
+    return job.output + ": is there and is no file";
   SmallString<128> temporary;
   if (std::error_code code = fs::createUniqueFile(
           job.output + ".%%%%%%", temporary, fs::all_read | fs::all_write))

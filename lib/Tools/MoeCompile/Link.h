@@ -32,6 +32,9 @@ std::string findToolkit(StringRef given);
 /// The compiler driver and its arguments.
 std::vector<std::string> linkLine(const LinkJob &job);
 
+/// The same for a shell.
+std::string linkScript(const LinkJob &job);
+
 /// Links; the output appears whole or not at all. Returns why it can't; empty:
 /// done.
 std::string link(const LinkJob &job);

@@ -203,7 +203,7 @@ LogicalResult keepObjects(const Options &options, const LinkJob &job,
   if (job.elsewhere && job.runtime == LinkJob::Runtime::Cuda)
     llvm::errs() << " and CUDA_HOME the toolkit";
   llvm::errs() << ":\n";
-  llvm::outs() << llvm::join(linkLine(kept), " ") << "\n";
+  llvm::outs() << linkScript(kept) << "\n";
   return success();
 }
 

@@ -4,6 +4,7 @@
 #include "lib/Runtime/EngineImpl.h"
 
 #include <cmath>
+#include <fstream>
 
 using namespace moert;
 using namespace moert::test;
@@ -111,6 +112,8 @@ TEST(Engine, CountsStepsAndReturnsTheLoss) {
     ASSERT_TRUE(engine->step({0, 0}, result, error)) << error;
     EXPECT_EQ(result.loss, step);
     EXPECT_EQ(result.gradNorm, 2 * step);
+    // What can't be loaded changes nothing.
+    EXPECT_FALSE(engine->loadParameters("", error));
   }
 }
 
@@ -134,6 +137,10 @@ TEST(Engine, NeedsValues) {
   StepResult result;
   EXPECT_FALSE(fresh->step({0, 0}, result, error));
   EXPECT_EQ(error, "parameter 'r0' has no value yet");
+  std::string file = testing::TempDir() + "unset.safetensors";
+  EXPECT_FALSE(fresh->saveParameters(file, error));
+  EXPECT_EQ(error, "parameter 'r0' has no value yet");
+  EXPECT_FALSE(std::ifstream(file));
 }
 
 //===----------------------------------------------------------------------===//
