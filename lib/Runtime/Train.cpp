@@ -50,7 +50,9 @@ std::string moert::checkOutputs(const TrainingRun &run) {
     if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
       return flag + path + ": is there and is no file";
   }
-  if (!run.save.empty() && run.save == run.saveGradients)
+  std::error_code ignored;
+  if (!run.save.empty() && fs::weakly_canonical(run.save, ignored) ==
+                               fs::weakly_canonical(run.saveGradients, ignored))
     return "--save and --save-gradients both name '" + run.save +
            "'; name two files";
   return "";

@@ -5,7 +5,7 @@
 |* same calls.
 |* A function that returns int returns 0 for success; after a failure
 |* moe_rt_error says why, until the next call. A runtime is used by one thread
-|* at a time.
+|* at a time. Pointers must not be NULL but where that is said.
 |*
 \*===----------------------------------------------------------------------===*/
 

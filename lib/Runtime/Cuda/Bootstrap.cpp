@@ -112,6 +112,12 @@ bool readMeeting(const World &world, Meeting &meeting, std::string &error) {
   readVariable("MOE_RT_TIMEOUT", meeting.seconds, error);
   if (!error.empty())
     return false;
+  // Eleven days: poll() counts milliseconds by int.
+  if (meeting.seconds < 1 || meeting.seconds > 1000000) {
+    error = "MOE_RT_TIMEOUT='" + std::to_string(meeting.seconds) +
+            "' is not a number of seconds from 1 to 1000000";
+    return false;
+  }
   if (port < 1 || port > 65535) {
     error = "port " + std::to_string(port) + " of rank 0 is out of range";
     return false;

@@ -218,6 +218,11 @@ LogicalResult moe::moeCompileMain(int argc, char **argv,
   cl::ParseCommandLineOptions(
       argc, argv, "moe-compile: make an executable of a schedule\n");
   std::string triple = defaultTriple(options);
+  if (!llvm::Triple(triple).isOSLinux())
+    return error("--host-triple=" + options.hostTriple +
+                 ": the runtime is for Linux; nearest is " +
+                 llvm::Triple::getArchTypeName(llvm::Triple(triple).getArch()) +
+                 "-linux-gnu");
   LinkJob job;
   job.shared = options.emit == Form::Shared || options.emit == Form::Twins;
   job.runtime = options.emit == Form::Twins ? LinkJob::Runtime::None

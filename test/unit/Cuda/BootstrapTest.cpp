@@ -151,6 +151,13 @@ TEST_F(BootstrapTest, WrongPlace) {
   std::string error;
   EXPECT_FALSE(shareFromRoot({1, 3, 0}, 42, &data, 1, error));
   EXPECT_EQ(error, "port 70000 of rank 0 is out of range");
+  for (const char *seconds : {"0", "9223372036854775807"}) {
+    set("MOE_RT_TIMEOUT", seconds);
+    EXPECT_FALSE(shareFromRoot({1, 3, 0}, 42, &data, 1, error));
+    EXPECT_EQ(error, "MOE_RT_TIMEOUT='" + std::string(seconds) +
+                         "' is not a number of seconds from 1 to 1000000");
+  }
+  unsetenv("MOE_RT_TIMEOUT");
   set("MOE_RT_PORT", "29999");
   set("MASTER_ADDR", "no such machine");
   EXPECT_FALSE(shareFromRoot({1, 3, 0}, 42, &data, 1, error));
