@@ -41,25 +41,26 @@ if len(expected) == 1:
 output = None
 
 
-def free_port(seed):
-    """Below the ports that the system gives to clients, which come and go."""
-    port = 10000 + (os.getpid() * 64 + seed) % 20000
-    while True:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-                return port
-            except OSError:
-                port += 1
+def reserve_port():
+    """A socket bound to a port that nobody else gets while it is open; rank 0
+    may listen there, as both allow the other's address."""
+    holder = socket.socket()
+    holder.bind(("", 0))
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return holder
 
 
 for seed in range(arguments.seeds):
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryFile() as log,
+        reserve_port() as port,
+    ):
         environment = dict(
             os.environ,
             LD_LIBRARY_PATH=arguments.standin,
             RENDEZVOUS=folder,
-            MOE_RT_PORT=str(free_port(seed)),
+            MOE_RT_PORT=str(port.getsockname()[1]),
         )
         if arguments.seeds > 1:
             environment["MOE_STANDIN_SEED"] = str(seed)

@@ -43,22 +43,29 @@ static void setVariable(const char *name, const std::string &value) {
   setenv(name, value.c_str(), /*overwrite=*/1);
 }
 
-/// Below the ports that the system gives to clients, which come and go.
-static int freePort() {
-  static int next = int(getpid()) * 64;
-  for (;;) {
-    int port = 10000 + next++ % 20000;
-    sockaddr_in address{};
+/// A port that nobody else gets while this lives; rank 0 may listen there, as
+/// both allow the other's address.
+namespace {
+class ReservedPort {
+public:
+  ReservedPort() {
+    socklen_t size = sizeof address;
     address.sin_family = AF_INET;
-    address.sin_port = htons(uint16_t(port));
-    int probe = socket(AF_INET, SOCK_STREAM, 0);
-    bool isFree = bind(probe, reinterpret_cast<sockaddr *>(&address),
-                       sizeof address) == 0;
-    close(probe);
-    if (isFree)
-      return port;
+    int yes = 1;
+    auto *any = reinterpret_cast<sockaddr *>(&address);
+    if (bind(holder, any, size) != 0 || getsockname(holder, any, &size) != 0 ||
+        setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
+      std::perror("no free port");
   }
-}
+  ~ReservedPort() { close(holder); }
+  ReservedPort(const ReservedPort &) = delete;
+  int number() const { return ntohs(address.sin_port); }
+
+private:
+  int holder = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+};
+} // namespace
 
 /// What a rank's process does. Rank 0 writes its outcome to the pipe; what is
 /// wrong goes to standard error.
@@ -81,7 +88,8 @@ std::string test::trainOnStandIn(const Table &table, const std::string &image,
                                  const std::string &twins, uint64_t seed,
                                  Outcome &outcome) {
   setVariable("WORLD_SIZE", std::to_string(table.ranks));
-  setVariable("MOE_RT_PORT", std::to_string(freePort()));
+  ReservedPort port;
+  setVariable("MOE_RT_PORT", std::to_string(port.number()));
   setVariable("MOE_STANDIN_SEED", std::to_string(seed));
   setVariable("MOE_STANDIN_TWINS", twins + ":" MOE_DEVICE_TWINS);
   // A rank that waits for its turn on a busy machine is no deadlock.
