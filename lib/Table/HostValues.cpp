@@ -87,33 +87,49 @@ void HostValues::follow(const ScheduleView &view, int64_t call, uint32_t local,
     derive(rangeOf(0), int64_t(ranks->second), rangeOf(1));
 }
 
+[[noreturn]] static void failUnknown(const ScheduleView &view, int64_t call,
+                                     uint32_t local) {
+  throw std::runtime_error(
+      "'" + view.location(call, local) +
+      "' takes the rows of its experts from the host, which does not know "
+      "them: no sched.host_read before it reads them, or the counts that "
+      "they are sums of");
+}
+
 const std::vector<int32_t> &HostValues::rowsOf(const ScheduleView &view,
                                                int64_t call, uint32_t local) {
   const std::vector<int32_t> *rows =
       find(view.range(call, view.op(call, local).operands[2]));
   if (!rows)
-    throw std::runtime_error(
-        "'" + view.location(call, local) +
-        "' takes the rows of its experts from the host, which does not know "
-        "them: no sched.host_read before it reads them, or the counts that "
-        "they are sums of");
+    failUnknown(view, call, local);
   return *rows;
 }
 
-void moert::checkRows(
+void moert::findUnknownRows(
     const ScheduleView &view,
-    const std::function<bool(uint32_t tmpl, uint32_t local)> &takes) {
+    const std::function<bool(uint32_t tmpl, uint32_t local)> &takes,
+    const std::function<void(int64_t call, uint32_t local)> &unknown) {
   HostValues values;
-  std::vector<int32_t> any;
+  // Which values does not matter.
+  std::vector<int32_t> read;
   int64_t calls = view.program().calls.size();
   for (int64_t call = 0; call < calls; ++call)
     for (uint32_t local = 0; local < view.templateOf(call).ops.size();
          ++local) {
       const Op &op = view.op(call, local);
-      if (takes(view.program().calls[call].tmpl, local))
-        values.rowsOf(view, call, local);
+      if (takes(view.program().calls[call].tmpl, local) &&
+          !values.find(view.range(call, op.operands[2])))
+        unknown(call, local);
       if (op.kind == OpKind::HostRead)
-        any.resize(op.operands[0].elements());
-      values.follow(view, call, local, any.data());
+        read.resize(op.operands[0].elements());
+      values.follow(view, call, local, read.data());
     }
+}
+
+void moert::checkRows(
+    const ScheduleView &view,
+    const std::function<bool(uint32_t tmpl, uint32_t local)> &takes) {
+  findUnknownRows(view, takes, [&](int64_t call, uint32_t local) {
+    failUnknown(view, call, local);
+  });
 }

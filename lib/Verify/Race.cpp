@@ -197,25 +197,21 @@ private:
 /// read their rows before.
 void proveRowsKnown(const FlatProgram &program, Faults &faults) {
   const ScheduleView &view = program.view;
-  HostValues values;
-  // Which values does not matter.
-  std::vector<int32_t> read;
-  program.forEachOp([&](int32_t index, int32_t call, const Op &op,
-                        const FlatOperand *, const FlatOperand *) {
-    if (op.kind == OpKind::Launch && op.operands.size() > 2 &&
-        isGroupedProduct(view.table().kernels[op.kernel]) &&
-        !values.find(view.range(call, op.operands[2])))
-      faults.add(Proof::Race, UnknownRows, {&program, index}, {}, [&] {
-        return program.describe(index) +
-               " takes the rows of its experts from the host, which has not "
-               "read them; a sched.host_read of them, or of the counts that "
-               "they are sums of, must come before (" +
-               program.describeRanks() + ")";
-      });
-    if (op.kind == OpKind::HostRead)
-      read.resize(op.operands[0].elements());
-    values.follow(view, call, uint32_t(index - view.firstOpOf(call)),
-                  read.data());
+  const Table &table = view.table();
+  auto takes = [&](uint32_t tmpl, uint32_t local) {
+    const Op &op = table.templates[tmpl].ops[local];
+    return op.kind == OpKind::Launch && op.operands.size() > 2 &&
+           isGroupedProduct(table.kernels[op.kernel]);
+  };
+  findUnknownRows(view, takes, [&](int64_t call, uint32_t local) {
+    int32_t index = int32_t(view.firstOpOf(call) + local);
+    faults.add(Proof::Race, UnknownRows, {&program, index}, {}, [&] {
+      return program.describe(index) +
+             " takes the rows of its experts from the host, which has not "
+             "read them; a sched.host_read of them, or of the counts that "
+             "they are sums of, must come before (" +
+             program.describeRanks() + ")";
+    });
   });
 }
 

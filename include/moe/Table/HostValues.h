@@ -58,8 +58,13 @@ private:
   std::map<int64_t, Entry> entries;
 };
 
-/// Throws as rowsOf() would for the first op of the program that takes rows
-/// from the host, and finds them unknown.
+/// Calls unknown(call, op) for each op of the program that takes rows from the
+/// host, and finds them unknown.
+void findUnknownRows(
+    const ScheduleView &view,
+    const std::function<bool(uint32_t tmpl, uint32_t local)> &takes,
+    const std::function<void(int64_t call, uint32_t local)> &unknown);
+/// Throws as rowsOf() would for the first of them.
 void checkRows(const ScheduleView &view,
                const std::function<bool(uint32_t tmpl, uint32_t local)> &takes);
 
